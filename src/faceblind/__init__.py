@@ -1,0 +1,102 @@
+"""faceblind: measure, remove and account for face identity in the embeddings of frozen image encoders.
+
+>>> import faceblind as fb
+>>> people = fb.read_table("photos.parquet")  # doctest: +SKIP
+>>> result = fb.audit(people)  # doctest: +SKIP
+>>> print(result.verdict.headline)  # doctest: +SKIP
+
+Names are imported when they are first used, so that ``import faceblind`` stays light: no torch, pyarrow or plotting
+library is loaded by it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from faceblind._errors import (
+        DataError,
+        EncoderError,
+        FaceblindError,
+        FormatError,
+        ImageError,
+        MissingExtraError,
+        OutputError,
+        ProjectorError,
+        RankError,
+        SplitError,
+        UsageError,
+    )
+    from faceblind.audit.plan import AuditPlan
+    from faceblind.audit.result import AuditResult
+    from faceblind.audit.run import audit
+    from faceblind.data.embeddings import EmbeddingSet
+    from faceblind.data.findings import Finding
+    from faceblind.data.meta import Fingerprint, TableMeta
+    from faceblind.data.split import IdentitySplit
+    from faceblind.data.tables import open_table, read_table, write_table
+    from faceblind.erase import ISP, Projector
+
+_WHERE = {
+    "_errors": (
+        "DataError",
+        "EncoderError",
+        "FaceblindError",
+        "FormatError",
+        "ImageError",
+        "MissingExtraError",
+        "OutputError",
+        "ProjectorError",
+        "RankError",
+        "SplitError",
+        "UsageError",
+    ),
+    "audit.plan": ("AuditPlan",),
+    "audit.result": ("AuditResult",),
+    "audit.run": ("audit",),
+    "data.embeddings": ("EmbeddingSet",),
+    "data.findings": ("Finding",),
+    "data.meta": ("Fingerprint", "TableMeta"),
+    "data.split": ("IdentitySplit",),
+    "data.tables": ("open_table", "read_table", "write_table"),
+    "erase": ("ISP", "Projector"),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "ISP",
+    "AuditPlan",
+    "AuditResult",
+    "DataError",
+    "EmbeddingSet",
+    "EncoderError",
+    "FaceblindError",
+    "Finding",
+    "Fingerprint",
+    "FormatError",
+    "IdentitySplit",
+    "ImageError",
+    "MissingExtraError",
+    "OutputError",
+    "Projector",
+    "ProjectorError",
+    "RankError",
+    "SplitError",
+    "TableMeta",
+    "UsageError",
+    "audit",
+    "open_table",
+    "read_table",
+    "write_table",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'faceblind' has no attribute {name!r}")
+    return getattr(import_module(f"faceblind.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The audit: plan -> run -> result -> report."""

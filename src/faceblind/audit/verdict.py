@@ -1,0 +1,160 @@
+"""The verdict in plain words: what was found, for the worst attacker, with its limits in the same breath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faceblind.audit.plan import CONTROLS
+from faceblind.audit.result import Grade, Power, Summary, Utility, Verdict
+from faceblind.data.findings import Finding
+
+LOW_LEAK = 0.05
+"""TAR under which, by its upper bound, a leak is called low (the paper's rule at FAR 1e-4)."""
+
+LIMITS = (
+    "The figures hold for the attackers listed, trained as described on this many people. A stronger attacker, more "
+    "training people or knowledge of the image may read more; failing to read is not proof that nothing is there.",
+    "The linear guarantee of the projection concerns the mean vectors of the people it was fitted on, before rescaling. "
+    "For other people what remains is measured, not guaranteed.",
+    "Same-person photographs often share clothes, scene and event. Part of what attackers read here may be context and "
+    "not the face; the audit does not tell them apart.",
+    "Results are for this encoder, this preprocessing and photographs like these. Another encoder version or image "
+    "domain needs its own audit.",
+    "The projector is one fixed map: it is not secret, not renewable and not a template-protection scheme.",
+    "Whether vectors are personal or biometric data is a legal question that no figure here answers.",
+)
+
+
+def reference_point(summary: Sequence[Summary]) -> float:
+    """Return the FAR the verdict speaks about: the smallest that is supported, else indicative, else the largest."""
+    for grade in ("supported", "indicative"):
+        fars = {s.far_target for s in summary if s.grade == grade and s.calibration == "test"}
+        if fars:
+            return min(fars)
+    return max(s.far_target for s in summary)
+
+
+def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
+    """Return the operating point of a release at a FAR that leaks most, by its upper bound."""
+    points = [s for s in summary if s.release == release and s.far_target == far]
+    return max(points, key=lambda s: (s.tar_high, s.tar), default=None)
+
+
+def give_verdict(
+    summary: Sequence[Summary], hygiene: Sequence[Finding], power: Power | None, utility: Sequence[Utility], erased: str | None
+) -> Verdict:
+    """Say what was found about the erased release (or the table as given when nothing was erased)."""
+    far = reference_point(summary)
+    raw = worst_of(summary, "raw", far)
+    shown = (worst_of(summary, erased, far) if erased else None) or raw
+    if raw is None or shown is None:
+        raise ValueError("an audit measures the raw release")
+    errors = [finding for finding in hygiene if finding.severity == "error"]
+    sentences = [_sentence(raw, "As given")]
+    if shown is not raw:
+        sentences.append(_sentence(shown, f"After removing {shown.rank} dimensions ({shown.release})"))
+        sentences += _against_controls(summary, shown, far) + _blindness(summary, shown, far)
+        sentences += _cost(utility, shown.release)
+    if power is not None:
+        sentences.append(_power(power))
+    unsupported = sorted({s.far_target for s in summary if s.grade == "unsupported"})
+    if unsupported:
+        listed = ", ".join(f"{f:g}" for f in unsupported)
+        sentences.append(f"At FAR {listed} the data supports only an upper bound; no smaller leak was measured there.")
+    if errors:
+        headline = f"No conclusion: {errors[0].message}"
+        return Verdict(level="inconclusive", headline=headline, sentences=tuple(sentences))
+    grade: Grade = shown.grade
+    if grade == "unsupported":
+        headline = f"No conclusion: too few test pairs for a FAR of {far:g}; at most {_percent(shown.tar_high)} can be said."
+        return Verdict(level="inconclusive", headline=headline, sentences=tuple(sentences))
+    what = "the erased vectors" if shown is not raw else "these vectors"
+    if shown.tar_high <= LOW_LEAK:
+        level, headline = "low", (
+            f"Little identity was read from {what}: at most {_percent(shown.tar_high)} of same-person pairs are recognised at a "
+            f"false accept rate of {far:g} ({_lift(shown)})."
+        )
+    elif shown is not raw and shown.tar_high < raw.tar_low:
+        level, headline = "reduced", (
+            f"Identity leakage is reduced from {_percent(raw.tar)} to {_percent(shown.tar)}, and not gone: that is {_lift(shown)} "
+            f"at a false accept rate of {far:g}."
+        )
+    else:
+        level, headline = "leaks", (
+            f"{what.capitalize()} leak identity: {_percent(shown.tar)} of same-person pairs are recognised at a false accept rate "
+            f"of {far:g} ({_lift(shown)})."
+        )
+    return Verdict(level=level, headline=headline, sentences=tuple(sentences))  # type: ignore[arg-type]
+
+
+def _sentence(point: Summary, opening: str) -> str:
+    who = point.attacker if point.trained_on is None else f"{point.attacker} probe (k={point.k}, trained on {point.trained_on} people)"
+    if point.grade == "unsupported":
+        return f"{opening}, at most {_percent(point.tar_high)} of same-person pairs can be recognised at FAR {point.far_target:g}."
+    return (
+        f"{opening}, the worst attacker ({who}) recognises {_percent(point.tar)} of same-person pairs at FAR {point.far_target:g} "
+        f"(95 % interval {_percent(point.tar_low)} to {_percent(point.tar_high)}, {point.people} test people): {_lift(point)}."
+    )
+
+
+def _against_controls(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:
+    controls = [worst for name in CONTROLS if (worst := worst_of(summary, name, far)) is not None]
+    if not controls:
+        return []
+    best = min(controls, key=lambda s: s.tar)
+    listed = ", ".join(f"{s.release} {_percent(s.tar)}" for s in controls)
+    if shown.tar_high < best.tar_low:
+        return [f"Removing as many dimensions without knowing identities leaves more ({listed}): the map removed identity and not just variance."]
+    return [f"Removing as many dimensions without knowing identities leaves {listed}: the gain over these controls is not shown by the intervals."]
+
+
+def _blindness(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:
+    def top(trained: str | None) -> Summary | None:
+        points = [
+            s for s in summary
+            if s.release == shown.release and s.far_target == far and s.trained_on == trained and s.calibration == "test"
+        ]
+        return max(points, key=lambda s: s.tar, default=None)
+
+    own, fresh, plain = top("fit"), top("attack"), top(None)
+    others = [s for s in (fresh, plain) if s is not None]
+    if own is None or not others:
+        return []
+    best = max(others, key=lambda s: s.tar)
+    if own.tar < 0.5 * best.tar:
+        return [
+            f"An attacker trained on the eraser's own people reads only {_percent(own.tar)}, one who is not reads {_percent(best.tar)}: "
+            "the first figure is that probe's blindness, not privacy."
+        ]
+    return []
+
+
+def _cost(utility: Sequence[Utility], release: str) -> list[str]:
+    found = [u for u in utility if u.release == release]
+    if not found:
+        return []
+    u = found[0]
+    return [
+        f"The cost on these photographs: {_percent(u.neighbour_overlap)} of each image's {u.neighbours} nearest neighbours stay the same, "
+        f"and {_percent(u.energy_kept)} of the vectors' energy is kept."
+    ]
+
+
+def _power(power: Power) -> str:
+    if power.smallest_caught is None:
+        strongest = max(power.points, key=lambda p: p.strength).strength if power.points else 0.0
+        return f"The audit would have missed even a planted identity code of {_percent(strongest)} of the energy: it has little power."
+    return f"The audit would have caught an added identity code of {_percent(power.smallest_caught)} of each vector's energy (planted and found)."
+
+
+def _lift(point: Summary) -> str:
+    return f"{point.lift:,.0f} times chance" if point.lift >= 10 else f"{point.lift:.1f} times chance"
+
+
+def _percent(value: float) -> str:
+    percent = 100 * value
+    if percent == 0:
+        return "0 %"
+    if percent < 0.01:
+        return "less than 0.01 %"
+    return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"

@@ -1,0 +1,1 @@
+"""Tables of embeddings, identity-disjoint splits, and hygiene."""
