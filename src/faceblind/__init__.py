@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EncoderError,
         FaceblindError,
         FormatError,
+        HygieneError,
         ImageError,
         MissingExtraError,
         OutputError,
@@ -44,6 +45,7 @@ _WHERE = {
         "EncoderError",
         "FaceblindError",
         "FormatError",
+        "HygieneError",
         "ImageError",
         "MissingExtraError",
         "OutputError",
@@ -54,7 +56,7 @@ _WHERE = {
     ),
     "audit.plan": ("AuditPlan",),
     "audit.result": ("AuditResult",),
-    "audit.run": ("audit",),
+    "audit": ("audit",),
     "data.embeddings": ("EmbeddingSet",),
     "data.findings": ("Finding",),
     "data.meta": ("Fingerprint", "TableMeta"),
@@ -75,6 +77,7 @@ __all__ = [
     "Finding",
     "Fingerprint",
     "FormatError",
+    "HygieneError",
     "IdentitySplit",
     "ImageError",
     "MissingExtraError",
@@ -95,7 +98,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'faceblind' has no attribute {name!r}")
-    return getattr(import_module(f"faceblind.{_MODULE_OF[name]}"), name)
+    module = import_module(f"faceblind.{_MODULE_OF[name]}")
+    return module if name == "audit" else getattr(module, name)  # the package `audit` is itself callable
 
 
 def __dir__() -> list[str]:

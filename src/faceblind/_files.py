@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,15 +37,13 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     """
     target = Path(target)
     if target.name in {"", ".."}:
-        raise OutputError(
-            f"cannot write {str(target)!r}: name a file or folder to make, not an existing place"
-        )
+        raise OutputError(f"cannot write {str(target)!r}: name a file or folder to make, not an existing place")
     # The token keeps threads apart, and processes that share a number (in containers it is often 1).
     token = f"{os.getpid()}.{secrets.token_hex(4)}"
     temporary = target.with_name(f".{target.name}.{token}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and not (target.is_file() or target.is_dir()):
+        if _is_special(target):
             raise OutputError(f"cannot write {target}: it is a device or pipe; name a regular file")
         yield temporary
         _replace(temporary, target, target.with_name(f".{target.name}.{token}.old"))
@@ -68,6 +67,21 @@ def write_bytes(target: str | Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def writable_folder(folder: str | Path) -> Path:
+    """Make a folder and check that files can be written there, before long work begins.
+
+    Raises
+    ------
+    OutputError
+        It cannot be made or written.
+    """
+    folder = Path(folder)
+    with atomic_path(folder / ".writable") as probe:
+        probe.touch()
+        probe.unlink()
+    return folder
+
+
 def remove(path: Path) -> None:
     """Remove a file or folder tree if it is there."""
     if path.is_dir() and not path.is_symlink():
@@ -80,6 +94,14 @@ def sha256_file(path: str | Path) -> str:
     """Hex SHA-256 of a file, read in blocks."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _is_special(target: Path) -> bool:
+    try:
+        mode = target.stat().st_mode
+    except OSError:  # not there, or not to be looked at: writing will tell
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _replace(temporary: Path, target: Path, aside: Path) -> None:

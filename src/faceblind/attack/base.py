@@ -32,9 +32,15 @@ class Candidate(Protocol):
 class Attacker(Protocol):
     """A recipe that learns to verify identities."""
 
-    name: str
-    learns: bool
-    """Whether it is fitted on labelled people; plain cosine is not."""
+    @property
+    def name(self) -> str:
+        """Short name for the record."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is fitted on labelled people; plain cosine is not."""
+        ...
 
     def fit(
         self, X: NDArray[np.float32], identity: NDArray[Any], *, k: int, rng: np.random.Generator

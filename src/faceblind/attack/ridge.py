@@ -83,15 +83,18 @@ class RidgeProbe:
 
 
 class _Rotation:
-    """Centre and rotate vectors into the eigenbasis; remembers the last result, which all lambdas share."""
+    """Centre and rotate vectors into the eigenbasis; remembers the last result, which all lambdas share.
+
+    Vectors are compared by value with those remembered (far cheaper than the product): arrays can change in place.
+    """
 
     def __init__(self, mean: NDArray[np.float64], basis: NDArray[np.float64]) -> None:
         self.mean, self.basis = mean, basis
         self._last: tuple[NDArray[np.float32], NDArray[np.float64]] | None = None
 
     def __call__(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        if self._last is None or self._last[0] is not X:
-            self._last = (X, (X.astype(np.float64) - self.mean) @ self.basis)
+        if self._last is None or not np.array_equal(self._last[0], X):
+            self._last = (X.copy(), (X.astype(np.float64) - self.mean) @ self.basis)
         return self._last[1]
 
 
@@ -104,7 +107,12 @@ class RidgeMap:
     setting: Mapping[str, float]
 
     def map(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Map (n, d) released vectors to unit rows of the probe's output space."""
+        """Map (n, d) released vectors to unit rows of the probe's output space; rows of zeros stay zeros.
+
+        A row that was released as zeros says nothing. Centring would make all of them the same point, with cosine 1
+        among themselves: false accepts that raise thresholds and hide the leak of the others.
+        """
         mapped = self.rotation(X) @ self.weights
+        mapped[~X.any(axis=1)] = 0
         peak = np.abs(mapped).max(axis=1, keepdims=True)  # outputs can be far from 1: scale before float32
         return unit_rows(np.divide(mapped, peak, out=np.zeros_like(mapped), where=peak > 0))

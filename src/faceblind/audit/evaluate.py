@@ -67,10 +67,21 @@ def tune(candidates: Sequence[Candidate], validation: Part, plan: AuditPlan) -> 
     return best, tails[id(best)]
 
 
-def tail_of(candidate: Candidate, part: Part, plan: AuditPlan, *, counts_at: Sequence[float] = (), histogram: bool = False) -> ScoreTail:
+def tail_of(
+    candidate: Candidate,
+    part: Part,
+    plan: AuditPlan,
+    *,
+    counts_at: Sequence[float] = (),
+    histogram: bool = False,
+) -> ScoreTail:
     """Score all pairs of a part under a candidate."""
     return score_tail(
-        candidate.map(part.vectors), part.identity, far_max=max(plan.fars), counts_at=counts_at, histogram=histogram
+        candidate.map(part.vectors),
+        part.identity,
+        far_max=max(plan.fars),
+        counts_at=counts_at,
+        histogram=histogram,
     )
 
 
@@ -88,60 +99,95 @@ def tar_at(tail: ScoreTail, threshold: float) -> float:
 def run_seed(attack: Attack, release: Release, seed: int, plan: AuditPlan, bootstrap: SubjectBootstrap) -> SeedOutcome:
     """Train, tune and freeze on validation, then measure on test at every FAR under both calibrations."""
     best, validation = tune(attack.train(release, seed, plan), release.validation, plan)
-    frozen = {far: threshold_at(validation.top, validation.nonmated, far) for far in plan.fars}
-    bounds = {far: threshold_at(validation.top, validation.nonmated, supported_far(far, validation.nonmated)) for far in plan.fars}
-    test = tail_of(best, release.test, plan, counts_at=sorted({*frozen.values(), *bounds.values()}))
-    rows: list[Row] = []
-    draws: list[NDArray[np.float64]] = []
-
-    def add(calibration: Calibration, far: float, threshold: float, nonmated: int, drawn: NDArray[np.float64], bound: tuple[float, NDArray[np.float64]]) -> None:
-        grade = worse_grade(grade_of(far, nonmated), grade_of(far, test.nonmated))
-        point = tar_at(test, threshold)
-        low, high = percentile_interval(point, drawn, test.subjects)
-        if grade == "unsupported":
-            drawn = bound[1]
-            low, high = 0.0, percentile_interval(*bound, test.subjects)[1]
-        accepts = test.false_accepts(threshold)
-        rows.append(
-            Row(
-                release=release.name,
-                rank=release.rank,
-                attacker=attack.attacker.name,
-                trained_on=attack.trained_on,
-                k=attack.k,
-                seed=seed if attack.attacker.learns else None,
-                calibration=calibration,
-                far_target=far,
-                far_achieved=accepts / test.nonmated,
-                false_accepts=accepts,
-                nonmated=test.nonmated,
-                true_accepts=int(test.true_accepts(threshold).sum()),
-                mated=int(test.mated.size),
-                tar=point,
-                tar_low=low,
-                tar_high=max(high, point),
-                threshold=threshold,
-                ties=test.ties(threshold),
-                grade=grade,
-            )
-        )
+    frozen = [_Point.frozen(far, validation) for far in plan.fars]
+    counts_at = sorted({threshold for point in frozen for threshold in (point.threshold, point.bound_threshold)})
+    test = tail_of(best, release.test, plan, counts_at=counts_at)
+    rows, draws = [], []
+    for point in (*frozen, *(_Point.calibrated(far, test) for far in plan.fars)):
+        row, drawn = _measure(point, attack, release, seed, test, bootstrap)
+        rows.append(row)
         draws.append(drawn)
-
-    for far in plan.fars:
-        t, b = frozen[far], bounds[far]
-        add("validation", far, t, validation.nonmated, bootstrap.tar_frozen(test, t), (tar_at(test, b), bootstrap.tar_frozen(test, b)))
-    for far in plan.fars:
-        t = threshold_at(test.top, test.nonmated, far)
-        wide = supported_far(far, test.nonmated)
-        drawn = bootstrap.tar_calibrated(test, far)
-        bound = drawn if wide == far else bootstrap.tar_calibrated(test, wide)
-        add("test", far, t, test.nonmated, drawn, (tar_at(test, threshold_at(test.top, test.nonmated, wide)), bound))
     return SeedOutcome(tuple(rows), tuple(draws), dict(best.setting))
+
+
+@dataclass(frozen=True)
+class _Point:
+    """An operating point to measure, and the one that bounds it from above when it is not supported."""
+
+    calibration: Calibration
+    far: float
+    threshold: float
+    bound_far: float
+    bound_threshold: float
+    nonmated: int
+    """Non-mated pairs of the set the threshold was set on."""
+
+    @classmethod
+    def frozen(cls, far: float, validation: ScoreTail) -> _Point:
+        return cls._on("validation", far, validation)
+
+    @classmethod
+    def calibrated(cls, far: float, test: ScoreTail) -> _Point:
+        return cls._on("test", far, test)
+
+    @classmethod
+    def _on(cls, calibration: Calibration, far: float, tail: ScoreTail) -> _Point:
+        wide = supported_far(far, tail.nonmated)
+        return cls(
+            calibration,
+            far,
+            threshold_at(tail.top, tail.nonmated, far),
+            wide,
+            threshold_at(tail.top, tail.nonmated, wide),
+            tail.nonmated,
+        )
+
+    def draws(self, test: ScoreTail, bootstrap: SubjectBootstrap, *, bound: bool) -> NDArray[np.float64]:
+        if self.calibration == "validation":
+            return bootstrap.tar_frozen(test, self.bound_threshold if bound else self.threshold)
+        return bootstrap.tar_calibrated(test, self.bound_far if bound else self.far)
+
+
+def _measure(
+    point: _Point, attack: Attack, release: Release, seed: int, test: ScoreTail, bootstrap: SubjectBootstrap
+) -> tuple[Row, NDArray[np.float64]]:
+    """Count one operating point on test; an unsupported one gets the bound of the smallest supported FAR."""
+    grade = worse_grade(grade_of(point.far, point.nonmated), grade_of(point.far, test.nonmated))
+    tar = tar_at(test, point.threshold)
+    drawn = point.draws(test, bootstrap, bound=grade == "unsupported")
+    if grade == "unsupported":
+        bound = tar_at(test, point.bound_threshold)
+        low, high = 0.0, max(tar, percentile_interval(bound, drawn, test.subjects)[1])
+    else:
+        low, high = percentile_interval(tar, drawn, test.subjects)
+    accepts = test.false_accepts(point.threshold)
+    row = Row(
+        release=release.name,
+        rank=release.rank,
+        attacker=attack.attacker.name,
+        trained_on=attack.trained_on,
+        k=attack.k,
+        seed=seed if attack.attacker.learns else None,
+        calibration=point.calibration,
+        far_target=point.far,
+        far_achieved=accepts / test.nonmated,
+        false_accepts=accepts,
+        nonmated=test.nonmated,
+        true_accepts=int(test.true_accepts(point.threshold).sum()),
+        mated=int(test.mated.size),
+        tar=tar,
+        tar_low=low,
+        tar_high=high,
+        threshold=point.threshold,
+        ties=test.ties(point.threshold),
+        grade=grade,
+    )
+    return row, drawn
 
 
 def worse_grade(a: str, b: str) -> Grade:
     """Return the weaker of two grades: an operating point is as good as its calibration and its test."""
-    return _GRADES[min(_GRADES.index(a), _GRADES.index(b))]  # type: ignore[arg-type]
+    return _GRADES[min(_GRADES.index(a), _GRADES.index(b))]
 
 
 def summarise(outcomes: Sequence[SeedOutcome], people: int) -> tuple[Summary, ...]:
@@ -150,6 +196,7 @@ def summarise(outcomes: Sequence[SeedOutcome], people: int) -> tuple[Summary, ..
     for index, first in enumerate(outcomes[0].rows):
         rows = [outcome.rows[index] for outcome in outcomes]
         point = float(np.mean([row.tar for row in rows]))
+        achieved = float(np.mean([row.far_achieved for row in rows]))
         low, high = percentile_interval(point, np.mean([o.draws[index] for o in outcomes], axis=0), people)
         if first.grade == "unsupported":  # no point to be near: only the bound speaks
             low, high = 0.0, max(high, float(np.mean([row.tar_high for row in rows])))
@@ -163,11 +210,11 @@ def summarise(outcomes: Sequence[SeedOutcome], people: int) -> tuple[Summary, ..
                 seeds=len(rows),
                 calibration=first.calibration,
                 far_target=first.far_target,
-                far_achieved=float(np.mean([row.far_achieved for row in rows])),
+                far_achieved=achieved,
                 tar=point,
                 tar_low=low,
                 tar_high=high,
-                lift=point / first.far_target,
+                lift=point / max(first.far_target, achieved),
                 grade=first.grade,
                 people=people,
                 mated=first.mated,

@@ -1,4 +1,4 @@
-"""The gate: may a build go on?
+"""The gate that a build can stop on.
 
 ``--fail-if "TAR@FAR(1e-4) > 5%"`` fails unless the data show the opposite: the end of the 95 % interval that is worse
 for privacy is compared, for the attacker and calibration that read most. Too little data therefore fails a gate, and
@@ -32,7 +32,9 @@ def judge(condition: Condition, release: str, summary: Sequence[Summary], curves
         points = [s for s in summary if s.release == release and math.isclose(s.far_target, far)]
         if not points:
             known = ", ".join(sorted({s.release for s in summary}))
-            raise UsageError(f"the gate asks for {condition.metric} of release {release!r}; measured releases are {known}")
+            raise UsageError(
+                f"the gate asks for {condition.metric} of release {release!r}; measured releases are {known}"
+            )
         worst = max(points, key=lambda s: (s.tar_high, s.tar))
         failed = condition.allowed_by(worst.tar_low, worst.tar_high)
         trained = f" trained on {worst.trained_on} people" if worst.trained_on else ""
@@ -43,8 +45,13 @@ def judge(condition: Condition, release: str, summary: Sequence[Summary], curves
         if failed and not condition.compare(worst.tar):
             message += "; the point is within the limit but the data cannot show it: audit more test people"
         return GateResult(
-            expression=str(condition), release=release, failed=failed, value=worst.tar_high, point=worst.tar,
-            attacker=worst.attacker, message=message,
+            expression=str(condition),
+            release=release,
+            failed=failed,
+            value=worst.tar_high,
+            point=worst.tar,
+            attacker=worst.attacker,
+            message=message,
         )
     drawn = [c for c in curves if c.release == release]
     if not drawn:
@@ -56,6 +63,11 @@ def judge(condition: Condition, release: str, summary: Sequence[Summary], curves
         f"{100 * lowest.eer:.2f} % (95 % interval from {100 * lowest.eer_low:.2f} %)"
     )
     return GateResult(
-        expression=str(condition), release=release, failed=failed, value=lowest.eer_low, point=lowest.eer,
-        attacker=lowest.attacker, message=message,
+        expression=str(condition),
+        release=release,
+        failed=failed,
+        value=lowest.eer_low,
+        point=lowest.eer,
+        attacker=lowest.attacker,
+        message=message,
     )

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 from faceblind._errors import UsageError
 from faceblind.data.split import DEFAULT_SHARES
-from faceblind.measure import Condition, EER, parse_condition
+from faceblind.measure import EER, Condition, parse_condition
 
 FARS = (1e-2, 1e-3, 1e-4)
 KS = (1, 4, 16)
-DEFAULT_RANK = 192
-"""The paper's rank for 512-d encoders; capped by what the fit identities support when the user names none."""
 PLANTED = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 CONTROLS = ("random", "pca", "permuted")
 
@@ -39,7 +37,9 @@ class AuditPlan:
 
     def __post_init__(self) -> None:
         if not self.fars or not all(0 < far < 1 for far in self.fars):
-            raise UsageError(f"false accept rates lie between 0 and 1, got {', '.join(f'{far:g}' for far in self.fars)}")
+            raise UsageError(
+                f"false accept rates lie between 0 and 1, got {', '.join(f'{far:g}' for far in self.fars)}"
+            )
         if not self.ks or min(self.ks) < 1:
             raise UsageError(f"images per identity (k) must be at least 1, got {self.ks}")
         if self.attacker_seeds < 1 or self.draws < 100:
@@ -68,6 +68,15 @@ def parse_fars(text: str) -> tuple[float, ...]:
     if not all(0 < far < 1 for far in fars):
         raise UsageError(f"false accept rates lie between 0 and 1, got {text!r}")
     return fars
+
+
+def parse_ks(text: str) -> tuple[int, ...]:
+    """Read comma-separated numbers of images per identity such as ``1,4,16``."""
+    try:
+        ks = tuple(int(item) for item in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"cannot read the images per identity {text!r}: write for example 1,4,16") from error
+    return tuple(sorted(set(ks)))
 
 
 def parse_gate(text: str) -> Condition:

@@ -22,7 +22,9 @@ from faceblind.measure import SubjectBootstrap, percentile_interval, threshold_a
 CODE_DIMENSIONS = 16
 
 
-def plant(release: Release, strength: float, *, rng: np.random.Generator, removed: NDArray[np.float64] | None = None) -> Release:
+def plant(
+    release: Release, strength: float, *, rng: np.random.Generator, removed: NDArray[np.float64] | None = None
+) -> Release:
     """Return the release with an identity code of the given energy share added to every vector.
 
     Parameters
@@ -50,7 +52,11 @@ def plant(release: Release, strength: float, *, rng: np.random.Generator, remove
 
 
 def detection_power(
-    release: Release, plan: AuditPlan, bootstrap: SubjectBootstrap, *, removed: NDArray[np.float64] | None = None
+    release: Release,
+    plan: AuditPlan,
+    bootstrap: SubjectBootstrap,
+    *,
+    removed: NDArray[np.float64] | None = None,
 ) -> Power:
     """Measure the planted ladder on test people, worst attacker each, at the smallest supported FAR."""
     attacks = curve_attacks(plan)
@@ -84,7 +90,9 @@ def detection_power(
     )
 
 
-def _measure(attack: Attack, release: Release, plan: AuditPlan, bootstrap: SubjectBootstrap) -> tuple[float, float, float]:
+def _measure(
+    attack: Attack, release: Release, plan: AuditPlan, bootstrap: SubjectBootstrap
+) -> tuple[float, float, float]:
     best, _ = tune(attack.train(release, 0, plan), release.validation, plan)
     tail = tail_of(best, release.test, plan)
     far = reference_far(plan.fars, tail.nonmated)

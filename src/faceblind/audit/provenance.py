@@ -14,9 +14,7 @@ from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.split import IdentitySplit
 from faceblind.erase import Projector
 
-THRESHOLD_RULE = (
-    "accept iff score >= t; t is the smallest value whose false accepts stay within the target (at most, ties rejected together)"
-)
+THRESHOLD_RULE = "accept iff score >= t; t is the smallest value whose false accepts stay within the target (at most, ties rejected together)"
 
 
 def library_versions() -> dict[str, str]:

@@ -6,12 +6,13 @@ One factorisation of the identity means serves every rank. At each rank the wors
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import RankError, UsageError
+from faceblind._errors import UsageError
 from faceblind.attack import Cosine, RidgeProbe
 from faceblind.audit.evaluate import Attack, reference_far, tar_at, tune
 from faceblind.audit.plan import AuditPlan
@@ -20,7 +21,7 @@ from faceblind.audit.result import RankPoint
 from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.split import IdentitySplit
 from faceblind.erase import ISP, Projector, RankChoice, smallest_rank
-from faceblind.erase.isp import identity_directions, projector_of
+from faceblind.erase.isp import check_rank, identity_directions, most_rank, projector_of
 from faceblind.measure import (
     TAR,
     Condition,
@@ -58,7 +59,7 @@ def rank_grid(most: int, points: int, *, include: int | None = None) -> tuple[in
 
 def rank_curve(data: SplitData, basis: NDArray[np.float64], rank: int, plan: AuditPlan) -> tuple[RankPoint, ...]:
     """Measure privacy and utility on validation people at rank 0 and a grid of ranks up to the most supported."""
-    most = min(basis.shape[1], basis.shape[0] - 1)
+    most = most_rank(basis)
     raw = data.raw()
     bootstrap = _validation_bootstrap(raw, plan)
     points = []
@@ -97,7 +98,13 @@ def worst_on_validation(release: Release, far: float, plan: AuditPlan, bootstrap
 
 
 def choose_rank(
-    embeddings: EmbeddingSet, split: IdentitySplit, target: Condition, plan: AuditPlan, *, points: int = 16
+    embeddings: EmbeddingSet,
+    split: IdentitySplit,
+    target: Condition,
+    plan: AuditPlan,
+    *,
+    points: int = 16,
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _of: None,
 ) -> Projector:
     """Fit ISP on the fit split at the smallest rank whose upper bound on validation people meets the target.
 
@@ -112,14 +119,14 @@ def choose_rank(
         raise UsageError(f"a target limits a TAR from above, for example 'TAR@FAR(1e-4) <= 5%'; got {target}")
     far = target.metric.far
     data = SplitData.of(embeddings, split)
-    moments = data.moments()
+    moments = data.moments
     basis, spectrum = identity_directions(moments)
-    most = min(basis.shape[1], basis.shape[0] - 1)
-    if most < 1:
-        raise RankError(f"the fit identities support no rank in {basis.shape[0]} dimensions")
+    most = most_rank(basis)
+    check_rank(1, basis.shape[1], basis.shape[0], identities=int(moments.counts().size))
     bootstrap = _validation_bootstrap(data.raw(), plan)
 
     def bounds(rank: int) -> tuple[float, float, float]:
+        progress(f"rank {rank}", rank, most)
         worst = worst_on_validation(_release(data, basis, rank), far, plan, bootstrap)
         return worst.tar, worst.low, worst.high
 

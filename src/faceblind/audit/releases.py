@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import RankError
-from faceblind.audit.plan import DEFAULT_RANK, AuditPlan
+from faceblind.audit.plan import AuditPlan
 from faceblind.data.embeddings import EmbeddingSet
+from faceblind.data.findings import Finding
 from faceblind.data.split import PARTS, IdentitySplit
 from faceblind.erase import ISP, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
-from faceblind.erase.isp import check_rank, identity_directions, projector_of
+from faceblind.erase.isp import identity_directions, people_digest, projector_of, settle_rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,24 +47,26 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """Raw unit vectors per split, and the identity directions fitted on `fit` (shared by every rank)."""
+    """Unit vectors per split, and the sums that erasers are fitted from."""
 
     parts: dict[str, Part]
+    moments: IdentityMoments
+    """Per-identity sums of the fit people."""
+    everyone: IdentityMoments
+    """Per-identity sums of all people in the split, to recognise a projector that saw the test people."""
 
     @classmethod
     def of(cls, embeddings: EmbeddingSet, split: IdentitySplit) -> SplitData:
         """Cut a table by its split."""
         identity = embeddings.require_identity()
         parts = {}
+        everyone = IdentityMoments()
         for name in PARTS:
             rows = split.rows(name)
             parts[name] = Part(embeddings.take(rows).unit(), identity[rows])
-        return cls(parts)
-
-    def moments(self) -> IdentityMoments:
-        """Return per-identity sums of the fit split."""
-        fit = self.parts["fit"]
-        return IdentityMoments().partial_fit(fit.vectors, fit.identity)
+            everyone.partial_fit(embeddings.vectors[rows], identity[rows])
+        fit = split.rows("fit")
+        return cls(parts, IdentityMoments().partial_fit(embeddings.vectors[fit], identity[fit]), everyone)
 
     def raw(self) -> Release:
         """Return the release of vectors as they are."""
@@ -82,7 +85,7 @@ class SplitData:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The eraser of an audit, and all directions it could be cut from (None for a projector from a file)."""
+    """The eraser of an audit, and all directions it could be cut from (None when it was fitted on other people)."""
 
     projector: Projector
     basis: NDArray[np.float64] | None
@@ -97,23 +100,52 @@ def fit_eraser(data: SplitData, plan: AuditPlan, embeddings: EmbeddingSet) -> Fi
     RankError
         A rank was asked for that the fit identities do not support.
     """
-    moments = data.moments()
+    moments = data.moments
     basis, spectrum = identity_directions(moments)
-    most = min(basis.shape[1], basis.shape[0] - 1)
-    people = int(moments.counts().size)
-    if plan.rank is not None:
-        check_rank(plan.rank, basis.shape[1], basis.shape[0], identities=people)
-    if most < 1:
-        raise RankError(f"{people} fit identities in {basis.shape[0]} dimensions leave nothing to remove")
-    rank = plan.rank or min(DEFAULT_RANK, most)
-    note = f"rank {rank} as asked for"
-    if plan.rank is None:
-        capped = f", capped from {DEFAULT_RANK} by {people} fit identities" if rank < DEFAULT_RANK else ""
-        note = f"rank {rank} by default{capped}"
+    rank, note = settle_rank(plan.rank, basis, identities=int(moments.counts().size))
     projector = projector_of(
-        basis, spectrum, rank, moments, method=ISP.method, encoder=embeddings.encoder, synthetic=embeddings.meta.synthetic
+        basis,
+        spectrum,
+        rank,
+        moments,
+        method=ISP.method,
+        encoder=embeddings.encoder,
+        synthetic=embeddings.meta.synthetic,
     )
     return Fitted(projector, basis, note)
+
+
+def given_eraser(data: SplitData, projector: Projector, note: str) -> tuple[Fitted, Finding]:
+    """Wrap a projector from a file, and say whether it saw the people it will be tested on.
+
+    A projector file holds a digest of the people it was fitted on, not their names: it can be recognised as fitted on
+    this split's fit people, or on everybody in the table, and otherwise the user must know.
+    """
+    if projector.fit_people == people_digest(data.moments):
+        found = Finding(
+            kind="projector_fitted_on_fit_people",
+            severity="note",
+            count=projector.fit_identities,
+            message="the projector was fitted on exactly the fit people of this split",
+        )
+        basis, _ = identity_directions(data.moments)
+        return Fitted(projector, basis, note), found
+    if projector.fit_people == people_digest(data.everyone):
+        found = Finding(
+            kind="projector_saw_test_people",
+            severity="error",
+            count=projector.fit_identities,
+            message="the projector was fitted on everybody in this table, test people included, so its figures say nothing about "
+            "new people; fit it with --split (or --target) and audit with the same split",
+        )
+    else:
+        found = Finding(
+            kind="projector_fitted_elsewhere",
+            severity="note",
+            count=projector.fit_identities,
+            message="the projector was fitted on other people; that none of them is tested here cannot be checked from the file",
+        )
+    return Fitted(projector, None, note), found
 
 
 def control_projectors(data: SplitData, rank: int, plan: AuditPlan) -> dict[str, Projector]:
@@ -122,11 +154,14 @@ def control_projectors(data: SplitData, rank: int, plan: AuditPlan) -> dict[str,
     made: dict[str, Projector] = {}
     for index, name in enumerate(plan.controls):
         rng = np.random.default_rng([plan.seed, 0xC0, index])
-        eraser = {
-            "random": lambda rng=rng: RandomEraser(rank, rng=rng),
-            "pca": lambda: PCAEraser(rank),
-            "permuted": lambda rng=rng: PermutedISP(rank, rng=rng),
-        }[name]()
+        eraser: RandomEraser | PCAEraser | PermutedISP
+        match name:
+            case "random":
+                eraser = RandomEraser(rank, rng=rng)
+            case "pca":
+                eraser = PCAEraser(rank)
+            case _:
+                eraser = PermutedISP(rank, rng=rng)
         try:
             made[name] = eraser.fit(fit.vectors, fit.identity).projector_
         except RankError:

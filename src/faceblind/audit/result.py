@@ -22,6 +22,7 @@ SCHEMA = "faceblind.audit/1"
 Calibration = Literal["validation", "test"]
 Grade = Literal["supported", "indicative", "unsupported"]
 TrainedOn = Literal["attack", "fit"]
+Level = Literal["leaks", "reduced", "low", "inconclusive"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class Row:
     threshold: float
     """Accept iff score >= threshold."""
     ties: int
-    """Non-mated test pairs that score exactly the threshold."""
+    """Non-mated test pairs at the highest score under the threshold: more than one could not be told apart."""
     grade: Grade
 
 
@@ -75,7 +76,7 @@ class Summary:
     tar_low: float
     tar_high: float
     lift: float
-    """TAR / target FAR: how many times chance."""
+    """How many times chance: TAR over the target FAR, or over the achieved FAR where a frozen threshold exceeded it."""
     grade: Grade
     people: int
     mated: int
@@ -166,7 +167,7 @@ class Power:
 class Verdict:
     """The result in plain words."""
 
-    level: Literal["leaks", "reduced", "low", "inconclusive"]
+    level: Level
     headline: str
     sentences: tuple[str, ...]
 

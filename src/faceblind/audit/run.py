@@ -20,7 +20,7 @@ from faceblind.audit.plan import AuditPlan
 from faceblind.audit.power import detection_power
 from faceblind.audit.provenance import provenance
 from faceblind.audit.ranks import rank_curve
-from faceblind.audit.releases import Fitted, Release, SplitData, control_projectors, fit_eraser
+from faceblind.audit.releases import Fitted, Release, SplitData, control_projectors, fit_eraser, given_eraser
 from faceblind.audit.result import AuditResult, Curve, Power, RankPoint, Row, Summary, Utility
 from faceblind.audit.verdict import LIMITS, give_verdict, reference_point, worst_of
 from faceblind.data.embeddings import EmbeddingSet
@@ -112,18 +112,21 @@ def run_audit(
     plan = plan or AuditPlan()
     plan = replace(plan, fars=plan.all_fars())
     split = split or IdentitySplit.draw(embeddings, seed=plan.seed, shares=plan.shares)
-    hygiene = (*findings, *check_hygiene(embeddings, split=split))
+    data = SplitData.of(embeddings, split)
+    hygiene = [*findings, *check_hygiene(embeddings, split=split)]
+    if projector is None:
+        fitted = fit_eraser(data, plan, embeddings)
+    else:
+        caution = projector.check_encoder(embeddings.encoder, force=force)
+        note = f"projector file of rank {projector.rank}" + (f"; {caution}" if caution else "")
+        fitted, seen = given_eraser(data, projector, note)
+        hygiene.append(seen)
+    hygiene.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
     if on_findings is not None:
         on_findings(hygiene)
     serious = [finding for finding in hygiene if finding.severity != "note"]
     if strict and serious:
         raise HygieneError(f"{len(serious)} findings stop a strict audit: {', '.join(f.kind for f in serious)}")
-    data = SplitData.of(embeddings, split)
-    if projector is None:
-        fitted = fit_eraser(data, plan, embeddings)
-    else:
-        caution = projector.check_encoder(embeddings.encoder, force=force)
-        fitted = Fitted(projector, None, f"projector file of rank {projector.rank}" + (f"; {caution}" if caution else ""))
     measured = _Audit(plan, data, fitted, progress or _silent).run()
     erased = fitted.projector.method
     gate_release = plan.gate_release or ("raw" if projector is None else erased)
@@ -137,7 +140,7 @@ def run_audit(
             rank_note=fitted.note,
             attackers=measured.attackers,
         ),
-        hygiene=hygiene,
+        hygiene=tuple(hygiene),
         verdict=give_verdict(measured.summary, hygiene, measured.power, measured.utility, erased),
         rows=tuple(measured.rows),
         summary=tuple(measured.summary),
@@ -246,12 +249,16 @@ def _attacks(plan: AuditPlan) -> list[Attack]:
     ridge = RidgeProbe()
     return [
         Attack(Cosine(), None, None),
-        *(Attack(ridge, trained_on, k) for trained_on in ("attack", "fit") for k in plan.ks),  # type: ignore[arg-type]
+        *(Attack(ridge, trained_on, k) for trained_on in ("attack", "fit") for k in plan.ks),
     ]
 
 
 def _label(attack: Attack) -> str:
-    return attack.attacker.name if attack.trained_on is None else f"{attack.attacker.name} k={attack.k} on {attack.trained_on}"
+    return (
+        attack.attacker.name
+        if attack.trained_on is None
+        else f"{attack.attacker.name} k={attack.k} on {attack.trained_on}"
+    )
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:

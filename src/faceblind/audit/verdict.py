@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faceblind.audit.plan import CONTROLS
-from faceblind.audit.result import Grade, Power, Summary, Utility, Verdict
+from faceblind.audit.result import Level, Power, Summary, Utility, Verdict
 from faceblind.data.findings import Finding
 
-LOW_LEAK = 0.05
-"""TAR under which, by its upper bound, a leak is called low (the paper's rule at FAR 1e-4)."""
+LOW_LIFT = 10.0
+"""A leak is called low when the upper bound of its TAR is at most this many times chance (chance TAR is the FAR).
+
+A fixed TAR does not do: 5 % at a FAR of 1e-4 is 500 times chance, and raw vectors of a weak encoder meet it."""
 
 LIMITS = (
     "The figures hold for the attackers listed, trained as described on this many people. A stronger attacker, more "
@@ -41,7 +43,11 @@ def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | 
 
 
 def give_verdict(
-    summary: Sequence[Summary], hygiene: Sequence[Finding], power: Power | None, utility: Sequence[Utility], erased: str | None
+    summary: Sequence[Summary],
+    hygiene: Sequence[Finding],
+    power: Power | None,
+    utility: Sequence[Utility],
+    erased: str | None,
 ) -> Verdict:
     """Say what was found about the erased release (or the table as given when nothing was erased)."""
     far = reference_point(summary)
@@ -49,7 +55,6 @@ def give_verdict(
     shown = (worst_of(summary, erased, far) if erased else None) or raw
     if raw is None or shown is None:
         raise ValueError("an audit measures the raw release")
-    errors = [finding for finding in hygiene if finding.severity == "error"]
     sentences = [_sentence(raw, "As given")]
     if shown is not raw:
         sentences.append(_sentence(shown, f"After removing {shown.rank} dimensions ({shown.release})"))
@@ -61,34 +66,47 @@ def give_verdict(
     if unsupported:
         listed = ", ".join(f"{f:g}" for f in unsupported)
         sentences.append(f"At FAR {listed} the data supports only an upper bound; no smaller leak was measured there.")
+    level, headline = _headline(raw, shown, hygiene, power)
+    return Verdict(level=level, headline=headline, sentences=tuple(sentences))
+
+
+def _headline(raw: Summary, shown: Summary, hygiene: Sequence[Finding], power: Power | None) -> tuple[Level, str]:
+    far = shown.far_target
+    what = "these vectors" if shown is raw else "the erased vectors"
+    errors = [finding for finding in hygiene if finding.severity == "error"]
     if errors:
-        headline = f"No conclusion: {errors[0].message}"
-        return Verdict(level="inconclusive", headline=headline, sentences=tuple(sentences))
-    grade: Grade = shown.grade
-    if grade == "unsupported":
-        headline = f"No conclusion: too few test pairs for a FAR of {far:g}; at most {_percent(shown.tar_high)} can be said."
-        return Verdict(level="inconclusive", headline=headline, sentences=tuple(sentences))
-    what = "the erased vectors" if shown is not raw else "these vectors"
-    if shown.tar_high <= LOW_LEAK:
-        level, headline = "low", (
-            f"Little identity was read from {what}: at most {_percent(shown.tar_high)} of same-person pairs are recognised at a "
-            f"false accept rate of {far:g} ({_lift(shown)})."
+        return "inconclusive", f"No conclusion: {errors[0].message}"
+    if shown.grade == "unsupported":
+        bound = _percent(shown.tar_high)
+        return "inconclusive", f"No conclusion: too few test pairs for a FAR of {far:g}; at most {bound} can be said."
+    rate = f"at a false accept rate of {far:g} ({_lift(shown)})"
+    if shown.tar_high <= LOW_LIFT * far:
+        if power is not None and power.smallest_caught is None:
+            return (
+                "inconclusive",
+                f"No conclusion: little was read from {what}, but a planted leak was not found either.",
+            )
+        return "low", (
+            f"Little identity was read from {what}: at most {_percent(shown.tar_high)} of same-person pairs "
+            f"are recognised {rate}."
         )
-    elif shown is not raw and shown.tar_high < raw.tar_low:
-        level, headline = "reduced", (
-            f"Identity leakage is reduced from {_percent(raw.tar)} to {_percent(shown.tar)}, and not gone: that is {_lift(shown)} "
-            f"at a false accept rate of {far:g}."
+    if shown is not raw and shown.tar_high < raw.tar_low:
+        return "reduced", (
+            f"Identity leakage is reduced, not gone: from {_percent(raw.tar)} to {_percent(shown.tar)} "
+            f"of same-person pairs recognised {rate}."
         )
-    else:
-        level, headline = "leaks", (
-            f"{what.capitalize()} leak identity: {_percent(shown.tar)} of same-person pairs are recognised at a false accept rate "
-            f"of {far:g} ({_lift(shown)})."
-        )
-    return Verdict(level=level, headline=headline, sentences=tuple(sentences))  # type: ignore[arg-type]
+    headline = f"{what.capitalize()} leak identity: {_percent(shown.tar)} of same-person pairs are recognised {rate}"
+    if shown is raw:
+        return "leaks", f"{headline}."
+    return "leaks", f"{headline}; as given it was {_percent(raw.tar)}, and the intervals do not show a difference."
 
 
 def _sentence(point: Summary, opening: str) -> str:
-    who = point.attacker if point.trained_on is None else f"{point.attacker} probe (k={point.k}, trained on {point.trained_on} people)"
+    who = (
+        point.attacker
+        if point.trained_on is None
+        else f"{point.attacker} probe (k={point.k}, trained on {point.trained_on} people)"
+    )
     if point.grade == "unsupported":
         return f"{opening}, at most {_percent(point.tar_high)} of same-person pairs can be recognised at FAR {point.far_target:g}."
     return (
@@ -104,15 +122,23 @@ def _against_controls(summary: Sequence[Summary], shown: Summary, far: float) ->
     best = min(controls, key=lambda s: s.tar)
     listed = ", ".join(f"{s.release} {_percent(s.tar)}" for s in controls)
     if shown.tar_high < best.tar_low:
-        return [f"Removing as many dimensions without knowing identities leaves more ({listed}): the map removed identity and not just variance."]
-    return [f"Removing as many dimensions without knowing identities leaves {listed}: the gain over these controls is not shown by the intervals."]
+        return [
+            f"Removing as many dimensions without knowing identities leaves more ({listed}): the map removed identity and not just variance."
+        ]
+    return [
+        f"Removing as many dimensions without knowing identities leaves {listed}: the gain over these controls is not shown by the intervals."
+    ]
 
 
 def _blindness(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:
     def top(trained: str | None) -> Summary | None:
         points = [
-            s for s in summary
-            if s.release == shown.release and s.far_target == far and s.trained_on == trained and s.calibration == "test"
+            s
+            for s in summary
+            if s.release == shown.release
+            and s.far_target == far
+            and s.trained_on == trained
+            and s.calibration == "test"
         ]
         return max(points, key=lambda s: s.tar, default=None)
 

@@ -82,9 +82,7 @@ class EmbeddingSet:
                     f"{rows.size} of {n} rows cannot be used; the vector of {_name(rows, keys)} {what}: "
                     "re-embed those images or drop the rows"
                 )
-        return cls(
-            _frozen(array), None if labels is None else _frozen(labels), _frozen(keys), meta or TableMeta()
-        )
+        return cls(_frozen(array), None if labels is None else _frozen(labels), _frozen(keys), meta or TableMeta())
 
     @property
     def encoder(self) -> Fingerprint | None:
@@ -124,9 +122,7 @@ class EmbeddingSet:
     def require_identity(self) -> NDArray[np.str_]:
         """Return the identities, or raise `DataError` when there are none."""
         if self.identity is None:
-            raise DataError(
-                "this needs an identity for every row: pass identity=... or name the identity column"
-            )
+            raise DataError("this needs an identity for every row: pass identity=... or name the identity column")
         return self.identity
 
     def unit(self) -> NDArray[np.float32]:
@@ -174,9 +170,7 @@ def _as_matrix(vectors: ArrayLike, *, copy: bool) -> NDArray[np.float32]:
     except ValueError as error:
         raise DataError(f"vectors are ragged: every row needs the same length ({error})") from error
     except TypeError as error:  # torch.bfloat16 has no numpy counterpart
-        raise DataError(
-            f"vectors cannot be read as an array of numbers: {error}; convert them to float32"
-        ) from error
+        raise DataError(f"vectors cannot be read as an array of numbers: {error}; convert them to float32") from error
     if array.dtype == object or array.dtype.kind not in "fiu":
         raise DataError(f"vectors must be a table of real numbers, got dtype {array.dtype} (ragged rows?)")
     if array.ndim != 2:
@@ -191,6 +185,8 @@ def as_text(values: ArrayLike, n: int, what: str) -> NDArray[np.str_]:
     """Turn `n` labels of any type into text; raises `DataError` when one is missing or the number differs."""
     # numpy would turn the list ["ann", nan] into the labels "ann" and "nan"
     array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+    if array.dtype.kind == "T":  # numpy's variable-length strings, which may have missing entries
+        array = array.astype(object)
     if array.shape != (n,):
         raise DataError(f"{what} must have one entry per vector: {n} vectors, {what} has shape {array.shape}")
     if array.dtype == object:
@@ -225,9 +221,7 @@ def _as_index(rows: ArrayLike, n: int) -> NDArray[Any]:
     if index.size == 0:
         raise DataError("no rows are selected: a table needs at least one row")
     if index.ndim != 1 or index.dtype.kind not in "biu":
-        raise DataError(
-            f"select rows by a 1-d array of indices or booleans, got {index.dtype} of shape {index.shape}"
-        )
+        raise DataError(f"select rows by a 1-d array of indices or booleans, got {index.dtype} of shape {index.shape}")
     if index.dtype.kind == "b":
         if index.size != n:
             raise DataError(f"the mask has {index.size} entries, the table has {n} rows")
@@ -238,9 +232,7 @@ def _as_index(rows: ArrayLike, n: int) -> NDArray[Any]:
     if outside.size:
         raise DataError(f"row {outside[0]} is not in the table, which has {n} rows")
     if np.unique(np.where(index < 0, index + n, index)).size != index.size:
-        raise DataError(
-            "a row is selected twice: keys must stay unique; resample scores or identities instead"
-        )
+        raise DataError("a row is selected twice: keys must stay unique; resample scores or identities instead")
     return index
 
 

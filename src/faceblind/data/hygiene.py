@@ -57,13 +57,14 @@ def _duplicates(
         hashed = _identical_rows(embeddings.vectors, identity)
         used = np.isin(split.part, ["validation", "test"]) if split is not None else np.ones(len(embeddings), bool)
         rows = np.flatnonzero(used)[:ALL_PAIRS_UP_TO]
-    pairs, scores, _ = pairs_above(embeddings.take(rows).unit(), near)
-    pairs = rows[pairs]
-    different = identity[pairs[:, 0]] != identity[pairs[:, 1]]
-    pairs, scores = pairs[different], scores[different]
-    exact = {(int(i), int(j)): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s >= EXACT}
+    compared, labels = embeddings.take(rows).unit(), identity[rows]
+    pairs, scores, count = pairs_above(compared, min(near, EXACT), labels=labels)
+    close = {(int(rows[i]), int(rows[j])): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s < EXACT}
+    if count > len(pairs):  # too many near ones to keep: the exact ones must not be lost among them
+        pairs, scores, _ = pairs_above(compared, EXACT, labels=labels)
+    exact = {(int(rows[i]), int(rows[j])): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s >= EXACT}
+    close_count = count - len(exact)
     exact |= {pair: 1.0 for pair in hashed if pair not in exact}
-    close = {(int(i), int(j)): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s < EXACT}
     findings = []
     if exact:
         findings.append(
@@ -81,7 +82,7 @@ def _duplicates(
             Finding(
                 kind="near_duplicate_across_identities",
                 severity="warning",
-                count=len(close),
+                count=close_count,
                 examples=_name_pairs(embeddings, identity, close),
                 message=f"images of two identities have cosine {near:g} or more: probably one photograph under two names; "
                 "they raise thresholds and make the leak look smaller",

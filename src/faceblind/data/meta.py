@@ -45,9 +45,7 @@ class Fingerprint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {name: getattr(self, name) for name in _TYPES} | {
-            "libraries": dict(sorted(self.libraries.items()))
-        }
+        return {name: getattr(self, name) for name in _TYPES} | {"libraries": dict(sorted(self.libraries.items()))}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Fingerprint:
@@ -59,16 +57,10 @@ class Fingerprint:
         for name, kind in _TYPES.items():
             value = getattr(made, name)
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise FormatError(
-                    f"not an encoder fingerprint: {name} must be {kind.__name__}, got {value!r}"
-                )
+                raise FormatError(f"not an encoder fingerprint: {name} must be {kind.__name__}, got {value!r}")
         libraries = made.libraries
-        if not isinstance(libraries, Mapping) or not all(
-            isinstance(text, str) for text in libraries.values()
-        ):
-            raise FormatError(
-                f"not an encoder fingerprint: libraries must map names to versions, got {libraries!r}"
-            )
+        if not isinstance(libraries, Mapping) or not all(isinstance(text, str) for text in libraries.values()):
+            raise FormatError(f"not an encoder fingerprint: libraries must map names to versions, got {libraries!r}")
         return made
 
 

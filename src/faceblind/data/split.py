@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ class IdentitySplit:
             A part has fewer than two identities.
         """
         path = Path(path)
-        rows = _read_manifest(path)
+        rows = read_manifest(path)
         index = {str(key): row for row, key in enumerate(embeddings.sample)}
         identity = embeddings.require_identity()
         part = np.full(len(embeddings), "", dtype="<U10")
@@ -99,7 +100,9 @@ class IdentitySplit:
             if row is None:
                 raise FormatError(f"{path} line {line}: sample {sample!r} is not in the table")
             if str(identity[row]) != person:
-                raise FormatError(f"{path} line {line}: {sample!r} is {person!r} here but {str(identity[row])!r} in the table")
+                raise FormatError(
+                    f"{path} line {line}: {sample!r} is {person!r} here but {str(identity[row])!r} in the table"
+                )
             if name not in PARTS:
                 raise FormatError(f"{path} line {line}: split {name!r} is none of {', '.join(PARTS)}")
             if part[row]:
@@ -160,16 +163,18 @@ def parse_shares(text: str) -> dict[str, float]:
     try:
         values = [float(item) for item in text.split(",")]
     except ValueError as error:
-        raise UsageError(f"cannot read the split {text!r}: write four shares or counts such as 0.3,0.25,0.2,0.25") from error
+        raise UsageError(
+            f"cannot read the split {text!r}: write four shares or counts such as 0.3,0.25,0.2,0.25"
+        ) from error
     if len(values) != len(PARTS):
         raise UsageError(f"a split has four numbers (fit, attack, validation, test), {text!r} has {len(values)}")
     return dict(zip(PARTS, values, strict=True))
 
 
 def _sizes(shares: Mapping[str, float] | Sequence[float], usable: int, all_names: int) -> dict[str, int]:
-    given = dict(shares) if isinstance(shares, Mapping) else dict(zip(PARTS, shares, strict=True))
-    if set(given) != set(PARTS) or min(given.values()) <= 0:
-        raise SplitError(f"a split needs a positive share or count for each of {', '.join(PARTS)}, got {given}")
+    given = dict(shares) if isinstance(shares, Mapping) else dict(zip(PARTS, shares, strict=False))
+    if len(shares) != len(PARTS) or set(given) != set(PARTS) or not all(0 < v < math.inf for v in given.values()):
+        raise SplitError(f"a split needs a positive share or count for each of {', '.join(PARTS)}, got {shares}")
     need = _LEAST * len(PARTS)
     if usable < need:
         raise SplitError(
@@ -177,6 +182,8 @@ def _sizes(shares: Mapping[str, float] | Sequence[float], usable: int, all_names
             f"the table has {usable} of {all_names}"
         )
     if max(given.values()) > 1:  # counts
+        if any(value != int(value) for value in given.values()):
+            raise SplitError(f"a split is four shares or four whole numbers of identities, got {given}")
         sizes = {name: int(given[name]) for name in PARTS}
         if min(sizes.values()) < _LEAST or sum(sizes.values()) > usable:
             raise SplitError(
@@ -187,16 +194,15 @@ def _sizes(shares: Mapping[str, float] | Sequence[float], usable: int, all_names
     if sum(given.values()) > 1 + 1e-9:
         raise SplitError(f"split shares add up to {sum(given.values()):g}, more than 1")
     sizes = {name: max(_LEAST, int(round(given[name] * usable, 6))) for name in PARTS}
-    left = usable - sum(sizes.values())
-    if left < 0:  # tiny tables: the minimum of two made it too many
-        biggest = max(sizes, key=lambda name: sizes[name])
-        sizes[biggest] += left
-    elif sum(given.values()) > 1 - 1e-9:
-        sizes["test"] += left
+    while sum(sizes.values()) > usable:  # tiny tables: the minimum of two made it too many
+        sizes[max(sizes, key=lambda name: sizes[name])] -= 1
+    if sum(given.values()) > 1 - 1e-9:
+        sizes["test"] += usable - sum(sizes.values())
     return sizes
 
 
-def _read_manifest(path: Path) -> list[tuple[str, str, str]]:
+def read_manifest(path: Path) -> list[tuple[str, str, str]]:
+    """Read (sample, identity, split) rows of a manifest."""
     if not path.is_file():
         raise FormatError(f"no split manifest at {path}")
     try:

@@ -46,7 +46,10 @@ class PCAEraser(LinearEraser):
         eigenvalues, vectors = linalg.eigh(Z.T @ Z)
         spectrum = np.sqrt(np.clip(eigenvalues[::-1], 0, None))
         self.projector_ = Projector.of(
-            svd_flip(vectors[:, ::-1][:, : self.rank]), method="pca", spectrum=spectrum, choice=RankChoice(rule="given")
+            svd_flip(vectors[:, ::-1][:, : self.rank]),
+            method="pca",
+            spectrum=spectrum,
+            choice=RankChoice(rule="given"),
         )
         return self
 

@@ -21,6 +21,8 @@ from faceblind.erase.base import LinearEraser, svd_flip
 from faceblind.erase.moments import IdentityMoments
 from faceblind.erase.projector import Projector, RankChoice
 
+DEFAULT_RANK = 192
+"""The paper's rank for 512-d encoders, taken when none is asked for and capped by what the data supports."""
 _RELATIVE = 1e-6  # singular values below this share of the largest are rounding of float32 input
 
 
@@ -53,7 +55,9 @@ class ISP(LinearEraser):
         """
         return self.fit_moments(IdentityMoments().partial_fit(X, identity))
 
-    def fit_moments(self, moments: IdentityMoments, *, encoder: Fingerprint | None = None, synthetic: bool = False) -> Self:
+    def fit_moments(
+        self, moments: IdentityMoments, *, encoder: Fingerprint | None = None, synthetic: bool = False
+    ) -> Self:
         """Fit from per-identity sums, however they were collected."""
         basis, spectrum = identity_directions(moments)
         self.projector_ = projector_of(
@@ -126,24 +130,57 @@ def projector_of(
         synthetic=synthetic,
         fit_identities=int(moments.counts().size),
         fit_images=moments.rows_,
+        fit_people=people_digest(moments),
         fit_digest=moments_digest(moments),
     )
 
 
+def most_rank(basis: NDArray[np.float64]) -> int:
+    """Return the largest rank that directions from `identity_directions`, (d, q), allow: something must be left."""
+    dim, usable = basis.shape
+    return int(min(usable, dim - 1))
+
+
+def settle_rank(rank: int | None, basis: NDArray[np.float64], *, identities: int) -> tuple[int, str]:
+    """Return the rank to use and a note that says where it comes from.
+
+    Raises
+    ------
+    RankError
+        A rank was asked for that the data does not support.
+    """
+    most = most_rank(basis)
+    if rank is not None:
+        check_rank(rank, basis.shape[1], basis.shape[0], identities=identities)
+        return rank, f"rank {rank} as asked for"
+    check_rank(1, basis.shape[1], basis.shape[0], identities=identities)
+    if most >= DEFAULT_RANK:
+        return DEFAULT_RANK, f"rank {DEFAULT_RANK} by default"
+    return (
+        most,
+        f"rank {most}: capped from the default {DEFAULT_RANK}, {identities} identities support no more",
+    )
+
+
 def check_rank(rank: int, usable: int, dim: int, *, identities: int) -> None:
-    """Raise `RankError` when `rank` is more than the data supports, saying the most it supports."""
+    """Raise `RankError` when `rank` is below one or more than the data supports, saying the most it supports."""
     most = min(usable, dim - 1)
+    if rank < 1 <= most:
+        raise RankError(f"the rank is the number of dimensions to remove: 1 to {most} here, got {rank}")
     if rank > most:
         raise RankError(
             f"rank {rank} is too large: {identities} identities in {dim} dimensions support at most rank {most}; "
-            f"use --rank {most} or fit on more identities"
+            f"use rank {most} or fit on more identities"
         )
 
 
 def moments_digest(moments: IdentityMoments) -> str:
-    """Digest of what was fitted on: identities, counts and means (rounded to float32, so that order does not matter)."""
-    digest = hashlib.sha256()
-    digest.update("\n".join(moments.identities_.tolist()).encode())
-    digest.update(moments.counts().astype("<i8").tobytes())
-    digest.update(np.round(moments.means(), 6).astype("<f4").tobytes())
-    return digest.hexdigest()
+    """Digest of what was fitted on: people, and their means (rounded, so that summing order does not matter)."""
+    means = np.round(moments.means(), 6).astype("<f4") + np.float32(0)  # no negative zeros
+    return hashlib.sha256(people_digest(moments).encode() + means.tobytes()).hexdigest()
+
+
+def people_digest(moments: IdentityMoments) -> str:
+    """Digest of who was fitted on, with how many images each."""
+    lines = (f"{name}\t{count}" for name, count in zip(moments.identities_, moments.counts(), strict=True))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -50,18 +50,20 @@ class IdentityMoments:
         """
         array, labels = np.asarray(vectors), np.asarray(identity)
         if array.ndim != 2 or labels.shape != (array.shape[0],):
-            raise DataError(f"a batch is (rows, features) with one identity a row, got {array.shape} and {labels.shape}")
+            raise DataError(
+                f"a batch is (rows, features) with one identity a row, got {array.shape} and {labels.shape}"
+            )
         if self._sums is not None and self._sums.shape[1] != array.shape[1]:
             raise DataError(f"vectors of this batch have {array.shape[1]} features, earlier ones {self._sums.shape[1]}")
         names, codes = np.unique(labels, return_inverse=True)
-        slots = self._slots(names.astype(np.str_), array.shape[1])
-        sums = self._sums
-        if sums is None:  # an empty first batch
-            return self
         batch = np.zeros((names.size, array.shape[1]))
         for start in range(0, array.shape[0], _ROWS):
             rows = array[start : start + _ROWS]
             batch += _sum_by_code(rows, codes[start : start + _ROWS], names.size, self.rows_ + start)
+        slots = self._slots(names.astype(np.str_), array.shape[1])  # last: a refused batch leaves no trace
+        sums = self._sums
+        if sums is None:  # an empty first batch
+            return self
         sums[slots] += batch
         self._counts[slots] += np.bincount(codes, minlength=names.size)
         self.rows_ += int(array.shape[0])
@@ -80,6 +82,17 @@ class IdentityMoments:
         self._counts[slots] += other._counts[: names.size]
         self.rows_ += other.rows_
         return self
+
+    def drop_single_images(self) -> int:
+        """Forget identities seen once (their mean is image noise) and return how many there were."""
+        lone = {name for name, slot in self._index.items() if self._counts[slot] == 1}
+        self._index = {name: slot for name, slot in self._index.items() if name not in lone}
+        if lone and self._sums is not None:
+            keep = np.array(list(self._index.values()), dtype=np.int64)
+            self._sums, self._counts = self._sums[keep], self._counts[keep]
+            self._index = {name: slot for slot, name in enumerate(self._index)}
+            self.rows_ -= len(lone)
+        return len(lone)
 
     @property
     def identities_(self) -> NDArray[np.str_]:

@@ -44,7 +44,12 @@ class RankChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {"rule": self.rule, "target": self.target, "curve": [list(p) for p in self.curve], "note": self.note}
+        return {
+            "rule": self.rule,
+            "target": self.target,
+            "curve": [[int(r), float(p), float(lo), float(hi)] for r, p, lo, hi in self.curve],
+            "note": self.note,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RankChoice:
@@ -84,11 +89,22 @@ class Projector:
     synthetic: bool = False
     fit_identities: int = 0
     fit_images: int = 0
+    fit_people: str = ""
+    """Digest of the identities it was fitted on and their image counts."""
     fit_digest: str = ""
+    """Digest of the same with their mean vectors."""
+    compact_check: NDArray[np.float64] | None = None
+    """Compact image of a fixed vector, as computed where the file was written: keeps the digest the same anywhere."""
 
     @classmethod
     def of(
-        cls, basis: ArrayLike, *, method: str, choice: RankChoice, spectrum: ArrayLike | None = None, **provenance: Any
+        cls,
+        basis: ArrayLike,
+        *,
+        method: str,
+        choice: RankChoice,
+        spectrum: ArrayLike | None = None,
+        **provenance: Any,
     ) -> Projector:
         """Validate the basis and build.
 
@@ -159,9 +175,11 @@ class Projector:
         what = f"the projector was made for encoder {self.encoder.encoder!r}, the table holds {encoder.encoder!r}"
         if force:
             return f"{what} ({'; '.join(differences)}); forced"
-        raise EncoderError(f"{what} ({'; '.join(differences)}); fit a projector for it, or pass --force if you know better")
+        raise EncoderError(
+            f"{what} ({'; '.join(differences)}); fit a projector for it, or pass --force if you know better"
+        )
 
-    def apply(self, X: ArrayLike, *, compact: bool = False, renormalise: bool = True) -> Applied:
+    def apply(self, X: ArrayLike, *, compact: bool = False, renormalise: bool = True, first_row: int = 0) -> Applied:
         """Remove the subspace from (n, d) vectors.
 
         Parameters
@@ -171,6 +189,8 @@ class Projector:
         renormalise : bool
             Scale rows to unit length afterwards. This is what cosine search needs; it gives up the exact linear
             guarantee on the fitted means (their projections are equal only before scaling).
+        first_row : int
+            Number of the first row in a larger table, for messages.
 
         Raises
         ------
@@ -185,22 +205,23 @@ class Projector:
         emptied = []
         for start in range(0, Z.shape[0], _ROWS):
             part = slice(start, start + _ROWS)
-            rows = np.ascontiguousarray(Z[part], dtype=np.float32)
-            length = np.einsum("ij,ij->i", rows, rows)
+            with np.errstate(over="ignore"):  # too large becomes infinite, and is then named with its row
+                rows = np.ascontiguousarray(Z[part], dtype=np.float32)
+            length = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
             if not np.isfinite(length).all():
-                self._refuse(rows, start)
+                self._refuse(rows, first_row + start)
             self._project(rows, out[part], compact=compact)
-            left = np.einsum("ij,ij->i", out[part], out[part])
+            left = np.einsum("ij,ij->i", out[part], out[part], dtype=np.float64)
             kept[part] = np.divide(left, length, out=np.zeros(length.size), where=length > 0)
             gone = left <= TINY**2 * np.maximum(length, np.finfo(np.float32).tiny)
-            gone |= kept[part] < np.finfo(np.float32).eps ** 2 * self.dim  # nothing but rounding is left
+            gone |= kept[part] < np.finfo(np.float32).eps ** 2 * max(self.dim, 8)  # nothing but rounding is left
             if gone.any():
                 emptied.append(np.flatnonzero(gone) + start)
                 out[part][gone] = 0
                 kept[part][gone] = 0
             if renormalise:
                 scale = np.divide(1, np.sqrt(left), out=np.zeros_like(left), where=~gone)
-                out[part] *= scale[:, None]
+                out[part] *= scale.astype(np.float32)[:, None]
         gone_rows = np.concatenate(emptied) if emptied else np.zeros(0, dtype=np.intp)
         return Applied(out, gone_rows.astype(np.intp), np.minimum(kept, 1.0))
 
@@ -229,13 +250,13 @@ class Projector:
         try:
             with safe_open(path, framework="numpy") as stream:
                 text = (stream.metadata() or {}).get(METADATA_KEY)
+                if text is None:  # before anything large is read
+                    raise ProjectorError(f"{path} is a safetensors file but not a faceblind projector")
                 tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
-        except SafetensorError as error:
-            raise ProjectorError(f"{path} is truncated or not a safetensors file: {error}") from error
-        if text is None:
-            raise ProjectorError(f"{path} is a safetensors file but not a faceblind projector")
+        except (SafetensorError, OSError) as error:
+            raise ProjectorError(f"{path} cannot be read, is truncated or not a safetensors file: {error}") from error
         try:
-            header = json.loads(text)
+            header = dict(json.loads(text))
             digest = header.pop("digest")
             if header["format"] != FORMAT:
                 raise ProjectorError(f"{path} has format {header['format']!r}, this version reads {FORMAT!r}")
@@ -249,13 +270,14 @@ class Projector:
                 spectrum=tensors["spectrum"],
                 encoder=Fingerprint.from_dict(encoder) if encoder else None,
                 synthetic=header["synthetic"],
+                compact_check=tensors["compact_check"],
                 **header["fit"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+            loaded.check_complement(tensors["compact_check"], path)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, ProjectorError):
                 raise
             raise ProjectorError(f"{path} has a damaged header: {error!r}") from error
-        loaded._check_complement(tensors["compact_check"], path)
         return loaded
 
     def describe(self) -> dict[str, Any]:
@@ -289,15 +311,20 @@ class Projector:
         """Image of a fixed vector in the compact form: notices a machine that would build another complement."""
         return np.asarray(np.cos(np.arange(self.dim)) @ self.complement)
 
-    def _check_complement(self, expected: NDArray[np.float64], path: Path) -> None:
-        if np.abs(self._probe() - expected).max() > 1e-6:
+    def check_complement(self, expected: NDArray[np.float64], path: Path) -> None:
+        """Raise `ProjectorError` when the compact form here is not the one recorded in the file."""
+        if not np.abs(self._probe() - expected).max() <= 1e-6:  # NaN is no agreement
             raise ProjectorError(
                 f"the compact form of {path} comes out differently on this machine's linear algebra library: "
                 "compact vectors made here would not match those made where it was fitted"
             )
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
-        return {"basis": np.ascontiguousarray(self.basis), "spectrum": self.spectrum, "compact_check": self._probe()}
+        return {
+            "basis": np.ascontiguousarray(self.basis),
+            "spectrum": self.spectrum,
+            "compact_check": self._probe() if self.compact_check is None else self.compact_check,
+        }
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -309,6 +336,7 @@ class Projector:
             "fit": {
                 "fit_identities": self.fit_identities,
                 "fit_images": self.fit_images,
+                "fit_people": self.fit_people,
                 "fit_digest": self.fit_digest,
             },
         }

@@ -39,6 +39,9 @@ def smallest_rank(
             return rank, curve
     raise RankError(
         f"no rank up to {ranks[-1]} shows {target} on validation identities; the curve is\n"
-        + "\n".join(f"  rank {r:>4}: {100 * p:.2f} % (95 % interval {100 * lo:.2f} to {100 * hi:.2f} %)" for r, (p, lo, hi) in curve.items())
+        + "\n".join(
+            f"  rank {r:>4}: {100 * p:.2f} % (95 % interval {100 * lo:.2f} to {100 * hi:.2f} %)"
+            for r, (p, lo, hi) in curve.items()
+        )
         + "\nmore fit identities allow larger ranks, more validation identities narrower intervals"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,15 +48,23 @@ def score_blocks(vectors: NDArray[np.float32], *, block: int = BLOCK) -> Iterato
 
 
 def pairs_above(
-    vectors: NDArray[np.float32], threshold: float, *, limit: int = 1_000_000, block: int = BLOCK
+    vectors: NDArray[np.float32],
+    threshold: float,
+    *,
+    labels: NDArray[Any] | None = None,
+    limit: int = 1_000_000,
+    block: int = BLOCK,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], int]:
     """Find all pairs of rows whose cosine is at least `threshold`.
 
     Parameters
     ----------
     vectors : (n, d) float32, unit rows
+    labels : (n,), optional
+        Only pairs of two different labels are looked for.
     limit : int
-        Keep at most this many pairs (the first in row order); the count is exact regardless.
+        Keep at most this many pairs (the first in the order of blocks, rows and columns); the count is exact
+        regardless.
 
     Returns
     -------
@@ -67,11 +76,15 @@ def pairs_above(
     found: list[NDArray[np.int64]] = []
     values: list[NDArray[np.float32]] = []
     count = kept = 0
+    codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
     for part in score_blocks(np.ascontiguousarray(vectors, dtype=np.float32), block=block):
         rows, columns = np.nonzero(part.scores >= threshold)
         if part.diagonal:
             upper = rows < columns
             rows, columns = rows[upper], columns[upper]
+        if codes is not None:
+            different = codes[rows + part.i0] != codes[columns + part.j0]
+            rows, columns = rows[different], columns[different]
         count += rows.size
         rows, columns = rows[: limit - kept], columns[: limit - kept]
         if rows.size:
@@ -79,5 +92,5 @@ def pairs_above(
             found.append(np.stack([rows + part.i0, columns + part.j0], axis=1))
             values.append(part.scores[rows, columns])
     if not found:
-        return np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32), 0
+        return np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32), count
     return np.concatenate(found), np.concatenate(values), count

@@ -57,7 +57,8 @@ def _threshold(tail: ScoreTail, edges: NDArray[np.float32], above: NDArray[np.in
     if allowed_false_accepts(far, tail.nonmated) < tail.top.size:
         return np.float32(threshold_at(tail.top, tail.nonmated, far))
     allowed = allowed_false_accepts(far, tail.nonmated)
-    return np.float32(edges[int(np.argmax(above <= allowed))])
+    within = above <= allowed
+    return np.float32(edges[int(np.argmax(within)) if within.any() else above.size - 1])
 
 
 def _false_accepts(tail: ScoreTail, edges: NDArray[np.float32], above: NDArray[np.int64], threshold: np.float32) -> int:
@@ -67,9 +68,10 @@ def _false_accepts(tail: ScoreTail, edges: NDArray[np.float32], above: NDArray[n
 
 
 def _eer(edges: NDArray[np.float32], above: NDArray[np.int64], mated: NDArray[np.float32], nonmated: int) -> float:
-    fmr = above / nonmated
-    fnmr = np.searchsorted(mated, edges[:-1], side="left") / mated.size
-    after = int(np.argmax(fmr <= fnmr)) if bool((fmr <= fnmr).any()) else fmr.size - 1
+    # One more point beyond the last edge, where nothing is accepted: there the curves have crossed.
+    fmr = np.append(above / nonmated, 0.0)
+    fnmr = np.append(np.searchsorted(mated, edges[:-1], side="left") / mated.size, 1.0)
+    after = int(np.argmax(fmr <= fnmr))
     before = max(after - 1, 0)
     gap0, gap1 = fmr[before] - fnmr[before], fmr[after] - fnmr[after]
     share = gap0 / (gap0 - gap1) if gap0 > gap1 else 0.0

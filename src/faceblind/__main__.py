@@ -1,0 +1,5 @@
+"""``python -m faceblind``."""
+
+from faceblind.cli import main
+
+raise SystemExit(main())

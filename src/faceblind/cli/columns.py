@@ -1,0 +1,32 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypedDict
+
+from cyclopts import Parameter
+
+Table = Annotated[
+    Path,
+    Parameter(help="Table of embeddings: .parquet, .npz, .npy (with .parquet beside it) or a folder of shards."),
+]
+Identity = Annotated[str, Parameter(help="Column that says who is on each image.")]
+Sample = Annotated[str, Parameter(help="Column of unique keys; row numbers when the table has none.")]
+Embedding = Annotated[str, Parameter(help="Column of vectors.")]
+Metadata = Annotated[Path | None, Parameter(help="Parquet file that describes a .npy file.")]
+Seed = Annotated[int, Parameter(help="Seed of everything drawn; the same seed gives the same bytes.")]
+Split = Annotated[Path | None, Parameter(help="split.csv of an earlier audit, instead of drawing a split.")]
+Shares = Annotated[
+    str | None,
+    Parameter(help="Shares or counts of identities for fit,attack,validation,test; default 0.3,0.25,0.2,0.25."),
+]
+Force = Annotated[bool, Parameter(help="Go on although the projector was made for another encoder.", negative=())]
+
+
+class Columns(TypedDict):
+    """Column names, as the readers take them."""
+
+    identity: str
+    sample: str
+    embedding: str

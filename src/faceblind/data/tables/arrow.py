@@ -1,0 +1,80 @@
+"""The only door to pyarrow: imported when needed, its errors turned into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from faceblind._errors import DataError, FormatError, MissingExtraError
+from faceblind.data.meta import METADATA_KEY, TableMeta
+
+
+def load_arrow(purpose: str) -> Any:
+    """Return the `pyarrow` module with `pyarrow.parquet` loaded.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed; `purpose` begins the message.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet", purpose) from error
+    return pyarrow
+
+
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[Any]:
+    """Yield `pyarrow`; what it raises about `path` becomes `FormatError` or `DataError`."""
+    pa = load_arrow("reading Parquet tables")
+    try:
+        yield pa
+    except pa.ArrowException as error:
+        raise FormatError(_damaged(path, error)) from error
+    except PermissionError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}; check its permissions") from error
+    except (DataError, FileNotFoundError):
+        raise
+    except OSError as error:  # pyarrow reports a damaged footer or page as OSError
+        raise FormatError(_damaged(path, error)) from error
+
+
+def open_parquet(path: Path) -> Any:
+    """Open a Parquet file so that batches are decoded page by page, and return the `ParquetFile`."""
+    with reading_parquet(path) as pa:
+        # Without these two a whole row group is fetched at once, and files with one row group are common.
+        return pa.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+
+
+def record_batches(file: Any, path: Path, columns: list[str], size: int) -> Iterator[Any]:
+    """Yield record batches of at most `size` rows of the named columns."""
+    with reading_parquet(path):
+        iterator = file.iter_batches(batch_size=size, columns=columns)
+    while True:
+        with reading_parquet(path):
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def meta_of(schema: Any, path: Path) -> TableMeta:
+    """Read `TableMeta` from the metadata of an Arrow schema; empty when there is none."""
+    raw = (schema.metadata or {}).get(METADATA_KEY.encode())
+    return TableMeta() if raw is None else parse_meta(raw, path)
+
+
+def parse_meta(raw: bytes | str, path: Path) -> TableMeta:
+    """Read `TableMeta` from JSON found in `path`."""
+    try:
+        return TableMeta.from_json(raw.decode() if isinstance(raw, bytes) else raw)
+    except (FormatError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return f"{path} is not a readable Parquet file (truncated, damaged or another format): {error}"

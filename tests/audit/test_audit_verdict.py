@@ -1,0 +1,95 @@
+"""The verdict says what the intervals show, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faceblind import Finding
+from faceblind.audit.result import PlantedPoint, Power, Summary, Utility
+from faceblind.audit.verdict import LIMITS, give_verdict, reference_point
+
+RAW = Summary(
+    release="raw", rank=0, attacker="ridge", trained_on="attack", k=16, seeds=5, calibration="test",
+    far_target=1e-3, far_achieved=1e-3, tar=0.30, tar_low=0.25, tar_high=0.35, lift=300.0, grade="supported",
+    people=60, mated=1000, nonmated=1_000_000,
+)  # fmt: skip
+ISP = replace(RAW, release="isp", rank=64, tar=0.1, tar_low=0.08, tar_high=0.12, lift=100.0)
+FOUND = Power(
+    release="isp", far_target=1e-3, unplanted_tar=0.1, unplanted_tar_high=0.12, smallest_caught=0.02,
+    points=(PlantedPoint(strength=0.02, attacker="ridge", tar=0.5, tar_low=0.4, tar_high=0.6, caught=True),),
+)  # fmt: skip
+COST = Utility(
+    release="isp", rank=64, neighbour_overlap=0.4, neighbours=10, energy_kept=0.7, energy_kept_p05=0.5, images=100
+)
+
+
+def verdict(*points, hygiene=(), power=FOUND, erased="isp"):
+    return give_verdict(points, hygiene, power, [COST], erased)
+
+
+def test_reduced_needs_intervals_apart():
+    assert verdict(RAW, ISP).level == "reduced"
+    assert verdict(RAW, replace(ISP, tar_high=0.26)).level == "leaks"
+    assert "do not show a difference" in verdict(RAW, replace(ISP, tar_high=0.26)).headline
+
+
+def test_low_is_a_matter_of_lift_over_chance_and_not_of_five_percent():
+    assert verdict(RAW, replace(ISP, tar=0.005, tar_low=0.001, tar_high=0.01)).level == "low"
+    assert verdict(RAW, replace(ISP, tar=0.02, tar_low=0.01, tar_high=0.03)).level == "reduced"  # 20 times chance
+
+
+def test_low_without_power_is_no_conclusion():
+    blind = replace(FOUND, smallest_caught=None)
+    assert verdict(RAW, replace(ISP, tar=0.0, tar_low=0, tar_high=0.001), power=blind).level == "inconclusive"
+
+
+def test_errors_in_the_data_forbid_a_conclusion():
+    duplicate = Finding(kind="duplicate_across_identities", severity="error", count=1, message="one vector, two names")
+    said = verdict(RAW, replace(ISP, tar=0, tar_low=0, tar_high=0.001), hygiene=[duplicate])
+    assert said.level == "inconclusive"
+    assert "one vector, two names" in said.headline
+
+
+def test_unsupported_points_only_bound():
+    low = replace(RAW, grade="unsupported", tar=0.0, tar_low=0.0, tar_high=0.2)
+    said = verdict(low, replace(low, release="isp"))
+    assert said.level == "inconclusive"
+    assert "at most 20.0 %" in said.headline
+
+
+def test_it_speaks_about_the_smallest_supported_far():
+    other = replace(RAW, far_target=1e-4, grade="indicative")
+    assert reference_point([RAW, other]) == 1e-3
+    assert reference_point([replace(RAW, grade="indicative"), other]) == 1e-4
+
+
+def test_the_collapse_of_a_probe_trained_on_the_erasers_people_is_called_blindness():
+    own = replace(ISP, trained_on="fit", tar=0.001, tar_low=0, tar_high=0.002)
+    assert any("blindness" in sentence for sentence in verdict(RAW, ISP, own).sentences)
+    assert not any("blindness" in sentence for sentence in verdict(RAW, ISP, replace(own, tar=0.09)).sentences)
+
+
+def test_controls_that_do_as_well_are_not_hidden():
+    random = replace(ISP, release="random", rank=64)
+    assert any("is not shown" in sentence for sentence in verdict(RAW, ISP, random).sentences)
+    better = replace(random, tar=0.3, tar_low=0.25, tar_high=0.35)
+    assert any("not just variance" in sentence for sentence in verdict(RAW, ISP, better).sentences)
+
+
+def test_words_that_must_never_be_said():
+    text = " ".join([*LIMITS, verdict(RAW, ISP).headline, *verdict(RAW, ISP).sentences]).lower()
+    for word in ("anonym", "gdpr", "compliant", "safe"):
+        assert word not in text
+
+
+def test_raw_alone():
+    said = verdict(RAW, erased=None)
+    assert said.level == "leaks"
+    assert said.headline.startswith("These vectors leak identity: 30.0 %")
+
+
+def test_an_audit_without_raw_is_a_mistake_of_ours():
+    with pytest.raises(ValueError, match="raw"):
+        verdict(ISP)
