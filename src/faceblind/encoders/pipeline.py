@@ -1,0 +1,123 @@
+"""Photographs in, vectors and skips out: threads decode ahead of the encoder, within a window."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faceblind._errors import EncoderError, ImageError
+from faceblind.data.embeddings import bad_rows
+from faceblind.encoders.encoder import Encoder
+from faceblind.encoders.folder import Photo
+from faceblind.encoders.images import load_image
+from faceblind.encoders.shards import Skip, Stamp
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Embedded:
+    """One batch of photographs, done."""
+
+    stamps: tuple[Stamp, ...]
+    """Of every photograph, in order."""
+    vectors: NDArray[np.float32]
+    """(m, d): of those that have one, in order."""
+    skipped: tuple[Skip, ...]
+    """The others, in order."""
+
+
+def embed_batches(
+    groups: Sequence[Sequence[Photo]], encoder: Encoder, *, batch_size: int, workers: int
+) -> Generator[Embedded, None, None]:
+    """Embed photographs in order.
+
+    Parameters
+    ----------
+    groups
+        Photographs; a batch never spans two groups, so what a group gives does not depend on the others.
+    batch_size
+        Photographs per batch, fewer at the end of a group.
+    workers
+        Threads that decode. At most ``batch_size + workers`` photographs wait for the encoder.
+
+    Raises
+    ------
+    EncoderError
+        The encoder failed, or its vectors are not what its fingerprint promises.
+    """
+    with _decoding(list(chain(*groups)), encoder, workers, window=batch_size + workers) as reads:
+        for group in groups:
+            for start in range(0, len(group), batch_size):
+                yield _encode(list(islice(reads, min(batch_size, len(group) - start))), encoder)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    stamp: Stamp
+    prepared: NDArray[Any] | None
+    reason: str = ""
+
+
+@contextmanager
+def _decoding(photos: Sequence[Photo], encoder: Encoder, workers: int, *, window: int) -> Iterator[Iterator[_Read]]:
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="faceblind-decode")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"PIL\.")  # Pillow's remarks; its failures are errors
+            yield _read_ahead(photos, encoder, pool, window)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read_ahead(photos: Sequence[Photo], encoder: Encoder, pool: ThreadPoolExecutor, window: int) -> Iterator[_Read]:
+    pending: deque[Future[_Read]] = deque()
+    for photo in photos:
+        pending.append(pool.submit(_read, photo, encoder))
+        if len(pending) >= window:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def _read(photo: Photo, encoder: Encoder) -> _Read:
+    stamp = Stamp.of(photo.sample, photo.path)  # before reading, so that a later change shows
+    try:
+        return _Read(stamp, encoder.prepare(load_image(photo.path)))
+    except ImageError as error:
+        return _Read(stamp, None, str(error).removeprefix(f"{photo.path}: "))
+
+
+def _encode(batch: Sequence[_Read], encoder: Encoder) -> Embedded:
+    reasons = {i: read.reason for i, read in enumerate(batch) if read.prepared is None}
+    readable = [(i, read.prepared) for i, read in enumerate(batch) if read.prepared is not None]
+    vectors = _run(encoder, [prepared for _, prepared in readable])
+    bad = bad_rows(vectors)
+    for rows, what in ((bad.non_finite, "holds NaN or infinity"), (bad.zero, "is all zeros")):
+        reasons |= {readable[row][0]: f"its vector {what}" for row in rows}
+    usable = [row for row, (i, _) in enumerate(readable) if i not in reasons]
+    return Embedded(
+        stamps=tuple(read.stamp for read in batch),
+        vectors=vectors[usable],
+        skipped=tuple(Skip(batch[i].stamp.sample, reason) for i, reason in sorted(reasons.items())),
+    )
+
+
+def _run(encoder: Encoder, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+    name, dim = encoder.fingerprint.encoder, encoder.fingerprint.dim
+    if not prepared:
+        return np.empty((0, dim), dtype=np.float32)
+    vectors = np.asarray(encoder.run(prepared))
+    if vectors.shape != (len(prepared), dim) or vectors.dtype != np.float32:
+        raise EncoderError(
+            f"encoder {name!r} gave {vectors.dtype} of shape {vectors.shape} for {len(prepared)} photos; "
+            f"its fingerprint promises float32 of shape {(len(prepared), dim)}"
+        )
+    return vectors

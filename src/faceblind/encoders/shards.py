@@ -1,0 +1,188 @@
+"""The working folder of an embedding run: finished vectors that survive a crash, and what they come from.
+
+::
+
+    OUTPUT.partial/
+      manifest.json       the encoder's fingerprint and the number of photographs per shard
+      00000.npy           (m, d) float32: the vectors of the first photographs, without those skipped
+      00000.json          those photographs (key, size, modification time), and the skipped ones with reasons
+
+A shard is finished once its JSON is there; both files are renamed into place. It is used again only if the
+encoder and all of its photographs are unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faceblind._errors import FormatError, OutputError
+from faceblind._files import atomic_path, remove, sha256_file, write_text
+from faceblind.data.meta import Fingerprint
+
+_FORMAT = "faceblind embedding run, version 1"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """State of a photograph's file when it was read; another state means that it may be another picture."""
+
+    sample: str
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, sample: str, path: Path) -> Stamp:
+        """Take the stamp of a file; one that is missing has the size -1."""
+        try:
+            status = path.stat()
+        except OSError:
+            return cls(sample, -1, -1)
+        return cls(sample, status.st_size, status.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A photograph without a vector, and why."""
+
+    sample: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardRecord:
+    """What a finished shard was made from."""
+
+    stamps: tuple[Stamp, ...]
+    skipped: tuple[Skip, ...]
+    sha256: str
+    """Of the file of vectors."""
+
+    def kept(self) -> list[int]:
+        """Return the positions, within the shard, of the photographs that have a vector."""
+        missing = {skip.sample for skip in self.skipped}
+        return [i for i, stamp in enumerate(self.stamps) if stamp.sample not in missing]
+
+
+class WorkFolder:
+    """The working folder beside an output; make it with `WorkFolder.open`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def open(cls, path: Path, encoder: Fingerprint, *, shard_rows: int, resume: bool) -> tuple[WorkFolder, str | None]:
+        """Open or make the folder; shards of an earlier run stay if it was made with the same encoder.
+
+        Returns
+        -------
+        WorkFolder
+        str or None
+            Why an earlier run's shards were thrown away, if they were.
+
+        Raises
+        ------
+        OutputError
+            The place cannot be written, or holds something else.
+        """
+        manifest = {"format": _FORMAT, "encoder": encoder.to_dict(), "shard_rows": shard_rows}
+        earlier = _read_manifest(path)
+        why = None
+        if earlier is not None:
+            if not resume:
+                why = "a fresh start was asked for"
+            elif earlier != manifest:
+                why = _difference(earlier, manifest)
+            if why is not None:
+                remove(path)
+        if earlier is None or why is not None:
+            write_text(path / _MANIFEST, json.dumps(manifest, sort_keys=True, indent=1))
+        return cls(path), why
+
+    def record(self, shard: int) -> ShardRecord | None:
+        """Return the record of a finished shard; None when it is not finished or was damaged."""
+        try:
+            data = json.loads(self._json(shard).read_text(encoding="utf-8"))
+            record = ShardRecord(
+                stamps=tuple(Stamp(*stamp) for stamp in data["stamps"]),
+                skipped=tuple(Skip(*skip) for skip in data["skipped"]),
+                sha256=data["sha256"],
+            )
+            intact = sha256_file(self._npy(shard)) == record.sha256
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return record if intact else None
+
+    def write(
+        self,
+        shard: int,
+        stamps: Sequence[Stamp],
+        skipped: Sequence[Skip],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Finish a shard: its vectors first, then the record that makes them count."""
+        self._json(shard).unlink(missing_ok=True)
+        with atomic_path(self._npy(shard)) as temporary, temporary.open("wb") as stream:
+            np.save(stream, vectors, allow_pickle=False)
+        data = {
+            "stamps": [[stamp.sample, stamp.size, stamp.mtime_ns] for stamp in stamps],
+            "skipped": [[skip.sample, skip.reason] for skip in skipped],
+            "sha256": sha256_file(self._npy(shard)),
+        }
+        write_text(self._json(shard), json.dumps(data))
+
+    def read(self, shard: int) -> tuple[ShardRecord, NDArray[np.float32]]:
+        """Return a finished shard; raises `FormatError` when something altered it since."""
+        record = self.record(shard)
+        if record is None:
+            raise FormatError(f"{self._npy(shard)} was altered or removed while it was in use: run again")
+        return record, np.load(self._npy(shard), allow_pickle=False)
+
+    def records(self, shards: int) -> Iterator[ShardRecord]:
+        """Yield the records of all shards, in order."""
+        for shard in range(shards):
+            yield self.read(shard)[0]
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        remove(self.path)
+
+    def _npy(self, shard: int) -> Path:
+        return self.path / f"{shard:05d}.npy"
+
+    def _json(self, shard: int) -> Path:
+        return self.path / f"{shard:05d}.json"
+
+
+def _read_manifest(path: Path) -> dict[str, Any] | None:
+    """Return the manifest of an earlier run, None when there was none; refuses a folder that is not ours."""
+    if not path.exists() or (path.is_dir() and all(_is_leftover(entry) for entry in path.iterdir())):
+        return None
+    try:
+        manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] == _FORMAT:
+            return dict(manifest)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise OutputError(
+        f"{path} is needed as a working folder but holds something else: move it away, or choose another output"
+    )
+
+
+def _is_leftover(entry: Path) -> bool:
+    return entry.name.startswith(".") and entry.name.endswith(".part")  # of a run killed in the act of writing
+
+
+def _difference(earlier: dict[str, Any], now: dict[str, Any]) -> str:
+    before, after = earlier.get("encoder"), now["encoder"]
+    if before == after or not isinstance(before, dict):
+        return "they were made by another version of faceblind"
+    names = [name for name in after if before.get(name) != after[name]]
+    return f"the encoder changed ({', '.join(names)})"
