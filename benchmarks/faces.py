@@ -107,7 +107,9 @@ def one(data: Path, dataset: str, encoder: str, work: Path, seed: int) -> Trial:
         plan=AuditPlan(seed=seed, fars=FARS),
         split=split,
         name=f"{dataset} {encoder}",
-        progress=lambda what, done, of: print(f"\r{dataset} {encoder}: {what} ({done}/{of})\x1b[K", end="", file=sys.stderr),
+        progress=lambda what, done, of: print(
+            f"\r{dataset} {encoder}: {what} ({done}/{of})\x1b[K", end="", file=sys.stderr
+        ),
     )
     print(file=sys.stderr)
     save_audit(run, people, work / f"{dataset}-{encoder}-audit")
@@ -134,9 +136,9 @@ def section(encoder: str, trials: list[Trial], objects: fb.EmbeddingSet | None, 
         lines += [f"**{trial.dataset}**: {split_words(trial.run)}\n", *own_table(trial), ""]
         lines += [verdict_words(trial.run), ""]
         if encoder != "edgeface-xxs":
-            lines += cross_table(trial, other, options.seed) + [""]
+            lines += [*cross_table(trial, other, options.seed), ""]
     if objects is not None:
-        lines += objects_table(trials, objects) + [""]
+        lines += [*objects_table(trials, objects), ""]
     return "\n".join(lines)
 
 
@@ -157,7 +159,9 @@ def verdict_words(run: AuditRun) -> str:
 def own_table(trial: Trial) -> list[str]:
     """TAR in % of every attacker of note, and the cost, per release; thresholds frozen on validation."""
     lines = [
-        "| release | attacker | " + " | ".join(f"TAR at FAR {far:g} (95 % interval)" for far in FARS) + " | overlap@10 | energy |",
+        "| release | attacker | "
+        + " | ".join(f"TAR at FAR {far:g} (95 % interval)" for far in FARS)
+        + " | overlap@10 | energy |",
         "|---|---|" + "---|" * len(FARS) + "---|---|",
     ]
     for utility in trial.run.result.utility:
@@ -193,10 +197,14 @@ def cross_table(trial: Trial, other: Trial, seed: int) -> list[str]:
     name = other.run.projector.method
     lines = [f"Through the projector fitted on {other.dataset} (r={other.run.projector.rank}):\n"]
     lines += own_table(Trial(trial.dataset, trial.encoder, run, trial.people))[:2]
-    lines += [line for line in own_table(Trial(trial.dataset, trial.encoder, run, trial.people))[2:] if f"| {name} " in line]
+    lines += [
+        line for line in own_table(Trial(trial.dataset, trial.encoder, run, trial.people))[2:] if f"| {name} " in line
+    ]
     worst = worst_of(run.result.summary, name, 1e-4)
     if worst is not None:
-        lines.append(f"\nWorst attacker at FAR 1e-4: {worst.attacker}, {100 * worst.tar:.2f} % ({worst.lift:,.0f} times chance).")
+        lines.append(
+            f"\nWorst attacker at FAR 1e-4: {worst.attacker}, {100 * worst.tar:.2f} % ({worst.lift:,.0f} times chance)."
+        )
     return lines
 
 

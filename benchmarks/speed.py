@@ -51,7 +51,9 @@ def main() -> int:
         table = ["| what | bar | measured |", "|---|---|---|", *rows]
         whole = RESULTS.read_text(encoding="utf-8")
         before, rest = whole.split(BEGIN)
-        RESULTS.write_text(f"{before}{BEGIN}\n{head}\n" + "\n".join(table) + f"\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        RESULTS.write_text(
+            f"{before}{BEGIN}\n{head}\n" + "\n".join(table) + f"\n{END}{rest.split(END)[1]}", encoding="utf-8"
+        )
     return 0
 
 
@@ -127,7 +129,9 @@ def apply_against_numpy(runs: int) -> list[str]:
     for d, r in ((512, 192), (768, 192), (768, 256), (1024, 192)):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((100_000, d), dtype=np.float32)
-        projector = Projector.of(np.linalg.qr(rng.standard_normal((d, r)))[0], method="isp", choice=RankChoice(rule="given"))
+        projector = Projector.of(
+            np.linalg.qr(rng.standard_normal((d, r)))[0], method="isp", choice=RankChoice(rule="given")
+        )
         P = (np.eye(d) - projector.basis @ projector.basis.T).astype(np.float32)
 
         def theirs(X: np.ndarray = X, P: np.ndarray = P) -> np.ndarray:
@@ -135,7 +139,7 @@ def apply_against_numpy(runs: int) -> list[str]:
             return Y / np.linalg.norm(Y, axis=1, keepdims=True)
 
         for compact in (False, True):
-            text, median = ratio(theirs, lambda c=compact, X=X, p=projector: p.apply(X, compact=c), runs)
+            text, _ = ratio(theirs, lambda c=compact, X=X, p=projector: p.apply(X, compact=c), runs)
             bar = ">= 1.5 with one of the two" if (d, r) == (768, 192) else "-"
             rows.append(
                 f"| rows/s of apply ({projector.formula(compact=compact)}) / `X @ P`, `X / norm`, d={d}, r={r} | {bar} | {text} |"
@@ -144,14 +148,16 @@ def apply_against_numpy(runs: int) -> list[str]:
 
 
 MEMORY = """
-import json, resource, sys
+import json, sys
+from pathlib import Path
 import numpy as np
 from faceblind.data.tables import open_table
 from faceblind.deploy import apply_table
 from faceblind.erase import Projector
 table, projector, output = sys.argv[1:]
 apply_table(Projector.load(projector), open_table(table, identity=None), output)
-print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+peak = next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM'))
+print(json.dumps(int(peak.split()[1])))  # KiB; unlike ru_maxrss it starts anew with the process
 """
 
 
@@ -169,7 +175,14 @@ def apply_memory(_runs: int) -> list[str]:
             with open_writer(work / f"{n}.parquet", meta=TableMeta(), dim=768, dtype="float16") as writer:
                 for _ in range(n // 10_000):
                     writer.write(rng.standard_normal((10_000, 768), dtype=np.float32))
-            argv = [sys.executable, "-c", MEMORY, str(work / f"{n}.parquet"), str(work / "p.safetensors"), str(work / "o.parquet")]
+            argv = [
+                sys.executable,
+                "-c",
+                MEMORY,
+                str(work / f"{n}.parquet"),
+                str(work / "p.safetensors"),
+                str(work / "o.parquet"),
+            ]
             peaks.append(json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout) / 1024)
     return [
         f"| peak memory of apply, 500,000 / 50,000 rows (768 float16, Parquet) | about 1 | {peaks[1]:.0f} MiB / {peaks[0]:.0f} MiB = "

@@ -122,9 +122,11 @@ class IdentitySplit:
     def save(self, path: str | Path, embeddings: EmbeddingSet) -> None:
         """Write the manifest: columns sample, identity, split; rows that are not used are not listed."""
         buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(["sample", "identity", "split"])
         identity = embeddings.require_identity()
+        # The csv module leaves a carriage return bare when lines end in "\n", and would read two lines of it.
+        bare = any("\r" in text for column in (embeddings.sample, identity) for text in column.tolist())
+        writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+        writer.writerow(["sample", "identity", "split"])
         writer.writerows(
             (sample, person, name)
             for sample, person, name in zip(embeddings.sample, identity, self.part, strict=True)
@@ -206,7 +208,7 @@ def read_manifest(path: Path) -> list[tuple[str, str, str]]:
     if not path.is_file():
         raise FormatError(f"no split manifest at {path}")
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
             missing = {"sample", "identity", "split"} - set(reader.fieldnames or ())
             if missing:

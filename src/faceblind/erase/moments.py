@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from scipy import sparse
 from faceblind._errors import DataError
 from faceblind.data.embeddings import bad_rows
 
-_ROWS = 8_192
+_ROWS = 1_024
 
 
 class IdentityMoments:
@@ -55,17 +58,18 @@ class IdentityMoments:
             )
         if self._sums is not None and self._sums.shape[1] != array.shape[1]:
             raise DataError(f"vectors of this batch have {array.shape[1]} features, earlier ones {self._sums.shape[1]}")
-        names, codes = np.unique(labels, return_inverse=True)
-        batch = np.zeros((names.size, array.shape[1]))
-        for start in range(0, array.shape[0], _ROWS):
-            rows = array[start : start + _ROWS]
-            batch += _sum_by_code(rows, codes[start : start + _ROWS], names.size, self.rows_ + start)
-        slots = self._slots(names.astype(np.str_), array.shape[1])  # last: a refused batch leaves no trace
-        sums = self._sums
-        if sums is None:  # an empty first batch
-            return self
-        sums[slots] += batch
-        self._counts[slots] += np.bincount(codes, minlength=names.size)
+        names, order, codes = _group(labels)
+        batch, counts = (
+            _sum_groups(array, order, codes, len(names), self.rows_),
+            np.bincount(codes, minlength=len(names)),
+        )
+        if not self._index:  # the first batch: its sums are the sums
+            self._index = {name: slot for slot, name in enumerate(names)}
+            self._sums, self._counts = batch, counts
+        else:
+            slots, sums = self._slots(names, array.shape[1])  # last: a refused batch leaves no trace
+            sums[slots] += batch
+            self._counts[slots] += counts
         self.rows_ += int(array.shape[0])
         return self
 
@@ -73,13 +77,12 @@ class IdentityMoments:
         """Add the moments of another shard to these."""
         if other._sums is None:
             return self
-        names = np.array(list(other._index), dtype=np.str_)
+        names = list(other._index)
         if self._sums is not None and self._sums.shape[1] != other._sums.shape[1]:
             raise DataError(f"cannot merge moments of {other._sums.shape[1]} and {self._sums.shape[1]} features")
-        slots = self._slots(names, other._sums.shape[1])
-        if self._sums is not None:
-            self._sums[slots] += other._sums[: names.size]
-        self._counts[slots] += other._counts[: names.size]
+        slots, sums = self._slots(names, other._sums.shape[1])
+        sums[slots] += other._sums[: len(names)]
+        self._counts[slots] += other._counts[: len(names)]
         self.rows_ += other.rows_
         return self
 
@@ -119,32 +122,87 @@ class IdentityMoments:
     def _order(self) -> NDArray[np.int64]:
         return np.array([self._index[str(name)] for name in self.identities_], dtype=np.int64)
 
-    def _slots(self, names: NDArray[np.str_], dim: int) -> NDArray[np.int64]:
-        """Return the row of each identity, making room for new ones."""
+    def _slots(self, names: Sequence[str], dim: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the row of each identity and the sums, with room for new identities."""
         for name in names:
-            self._index.setdefault(str(name), len(self._index))
+            self._index.setdefault(name, len(self._index))
         need = len(self._index)
-        have = 0 if self._sums is None else self._sums.shape[0]
-        if need > have:
-            room = max(need, 2 * have)  # doubling: many small batches stay linear
-            grown = np.zeros((room, dim))
-            counts = np.zeros(room, dtype=np.int64)
-            if self._sums is not None:
-                grown[:have], counts[:have] = self._sums, self._counts
-            self._sums, self._counts = grown, counts
-        return np.array([self._index[str(name)] for name in names], dtype=np.int64)
+        sums = np.zeros((0, dim)) if self._sums is None else self._sums
+        if need > sums.shape[0]:
+            room = max(need, 2 * sums.shape[0])  # doubling: many small batches stay linear
+            grown, counts = np.zeros((room, dim)), np.zeros(room, dtype=np.int64)
+            grown[: sums.shape[0]], counts[: sums.shape[0]] = sums, self._counts
+            sums, self._counts = grown, counts
+        self._sums = sums
+        return np.array([self._index[name] for name in names], dtype=np.int64), sums
 
 
-def _sum_by_code(rows: NDArray[Any], codes: NDArray[np.intp], groups: int, first_row: int) -> NDArray[np.float64]:
-    """Sum unit rows by group: a sparse (groups x rows) matrix whose entries are the inverse lengths, times the rows."""
-    wide = rows.astype(np.float64)
-    squared = np.einsum("ij,ij->i", wide, wide)
-    if not np.isfinite(squared).all() or not squared.all():
-        bad = bad_rows(wide)
-        if bad.any:
-            row = int((bad.non_finite if bad.non_finite.size else bad.zero)[0])
-            what = "NaN or infinity" if bad.non_finite.size else "only zeros"
-            raise DataError(f"row {first_row + row} holds {what}: re-embed that image or drop the row")
-    matrix = sparse.csr_array((1 / np.sqrt(squared), (codes, np.arange(codes.size))), shape=(groups, codes.size))
-    result: NDArray[np.float64] = matrix @ wide
-    return result
+def _group(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct labels as text, the rows in the order of their labels, and the code of each row so ordered."""
+    if labels.dtype.kind in "iu":
+        order = np.argsort(labels, kind="stable")
+        ordered = labels[order]
+        starts = _run_starts(ordered)
+        codes = np.repeat(np.arange(starts.size), np.diff(np.append(starts, ordered.size)))
+        return [str(value) for value in ordered[starts].tolist()], order, codes
+    values = labels.astype(np.str_).tolist()  # hashing text beats sorting it several times over
+    index = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    codes = np.fromiter((index[value] for value in values), dtype=np.int64, count=len(values))
+    order = np.argsort(codes, kind="stable")
+    return list(index), order, codes[order]
+
+
+def _run_starts(ordered: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each run of equal values begins."""
+    return np.flatnonzero(np.concatenate([np.ones(min(1, ordered.size), np.bool_), ordered[1:] != ordered[:-1]]))
+
+
+def _sum_groups(
+    rows: NDArray[Any], order: NDArray[np.int64], codes: NDArray[np.int64], groups: int, first_row: int
+) -> NDArray[np.float64]:
+    """Sum unit rows by group.
+
+    Rows are taken in the order of their groups, a slice that fits the cache at a time: a slice meets few groups, and
+    its sums are a small sparse matrix (whose entries are the inverse lengths) times the slice. Each processor takes a
+    run of slices.
+    """
+    sums = np.zeros((groups, rows.shape[1]))
+    slices = -(-order.size // _ROWS)
+    workers = max(1, min(4, os.cpu_count() or 1, slices // 4))
+    cuts = [slices * worker // workers * _ROWS for worker in range(workers)] + [order.size]
+
+    def add_up(start: int, stop: int) -> tuple[int, NDArray[np.float64]]:
+        own = np.zeros((int(codes[stop - 1] - codes[start]) + 1, rows.shape[1]))
+        taken = np.empty((min(_ROWS, stop - start), rows.shape[1]), dtype=rows.dtype)
+        wide = np.empty(taken.shape)
+        for begin in range(start, stop, _ROWS):
+            end = min(begin + _ROWS, stop)
+            part = wide[: end - begin]
+            part[...] = np.take(rows, order[begin:end], axis=0, out=taken[: end - begin], mode="clip")
+            squared = np.vecdot(part, part)
+            if not np.isfinite(squared).all() or not squared.all():
+                _refuse(part, order[begin:end], first_row)
+            starts = _run_starts(codes[begin:end])
+            matrix = sparse.csr_array(
+                (1 / np.sqrt(squared), np.arange(end - begin), np.append(starts, end - begin)),
+                shape=(starts.size, end - begin),
+            )
+            own[codes[begin:end][starts] - codes[start]] += matrix @ part
+        return int(codes[start]), own
+
+    if order.size:
+        with ThreadPoolExecutor(workers) as pool:
+            for first, own in pool.map(add_up, cuts[:-1], cuts[1:]):
+                sums[first : first + own.shape[0]] += own
+    return sums
+
+
+def _refuse(wide: NDArray[np.float64], index: NDArray[np.int64], first_row: int) -> None:
+    """Raise for the first row that cannot be scaled to unit length."""
+    bad = bad_rows(wide)
+    if bad.any:
+        row, what = min(
+            [(int(index[r]), "NaN or infinity") for r in bad.non_finite]
+            + [(int(index[r]), "only zeros") for r in bad.zero]
+        )
+        raise DataError(f"row {first_row + row} holds {what}: re-embed that image or drop the row")

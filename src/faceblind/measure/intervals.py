@@ -124,15 +124,18 @@ class SubjectBootstrap:
         """Return per draw the highest non-mated score that must be rejected to stay within `far`.
 
         Most draws find it among three times the scores that `far` allows. When the highest scores belong to a few
-        people who look alike, a draw without them finds it far below, so those draws look through the whole tail.
+        people who look alike, a draw without them finds it far below: such draws look on, to the end of the tail.
         """
         images = tail.images.astype(np.float64)
         totals = ((self._real @ images) ** 2 - (self._real**2) @ (images**2)) / 2
         allowed = np.floor(far * totals * (1 + 1e-12))
         rejected = np.empty(totals.size, dtype=np.float32)
         open_draws = np.arange(totals.size)
-        for depth in (min(tail.top.size, 3 * allowed_false_accepts(far, tail.nonmated) + 64), tail.top.size):
-            stride = -(-depth // _TAIL_POINTS)  # beyond a few thousand scores every stride-th stands for its neighbours
+        depth = 3 * allowed_false_accepts(far, tail.nonmated) + 64
+        while True:
+            stride = -(
+                -min(depth, tail.top.size) // _TAIL_POINTS
+            )  # beyond a few thousand, one stands for its neighbours
             scores = tail.top[:depth:stride]
             first, second = tail.top_pair[:depth:stride].T
             unfinished = [open_draws[:0]]
@@ -144,7 +147,9 @@ class SubjectBootstrap:
                 rejected[draws] = scores[np.minimum(index, scores.size - 1)]
                 unfinished.append(draws[index == scores.size])
             open_draws = np.concatenate(unfinished)
-        return rejected
+            if not open_draws.size or depth >= tail.top.size:
+                return rejected
+            depth *= 4
 
 
 def _safe_ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import DataError
 from faceblind.measure.blocks import BLOCK, Block, score_blocks
+from faceblind.measure.survivors import Survivors
 
 SUPPORTED = 30
 """False accepts that must be allowed for an operating point to be called supported (the rule of 30)."""
@@ -129,11 +130,11 @@ def score_tail(
         labels that is not the number of rows.
     """
     scan = _Scan(vectors, identity, far_max, counts_at, slack, histogram=histogram)
-    scan.run(block, scan.starting_bound())
-    if scan.kept < scan.need:  # the sampled starting bound was too high: rare, and exactness is not negotiable
+    top = scan.run(block, scan.starting_bound())
+    if top.kept < scan.need:  # the sampled starting bound was too high: rare, and exactness is not negotiable
         scan.reset()
-        scan.run(block, np.float32(-2.0))
-    return scan.result()
+        top = scan.run(block, np.float32(-2.0))
+    return scan.result(top)
 
 
 class _Scan:
@@ -173,9 +174,6 @@ class _Scan:
         self.reset()
 
     def reset(self) -> None:
-        self.values: list[NDArray[np.float32]] = []
-        self.pairs: list[NDArray[np.int64]] = []
-        self.kept = 0
         self.mated_scores: list[NDArray[np.float32]] = []
         self.mated_codes: list[NDArray[np.int32]] = []
         self.counts = np.zeros((len(self.thresholds), 2), dtype=np.int64)
@@ -197,29 +195,18 @@ class _Scan:
             return np.float32(-2.0)
         return np.float32(np.partition(scores, scores.size - rank)[scores.size - rank])
 
-    def run(self, block: int, bound: np.float32) -> None:
-        self.bound = bound
+    def run(self, block: int, bound: np.float32) -> Survivors:
+        top = Survivors(self.need, self.n, bound)
         size = min(block, self.n)
         self.lower = np.tri(size, dtype=np.bool_)
         for part in score_blocks(self.vectors, block=block):
             self._take_mated(part)
             self._count(part)
-            flat = part.scores.reshape(-1)
-            index = np.flatnonzero(flat >= self.bound)
-            if index.size == 0:
-                continue
-            self.values.append(flat[index])
-            width = part.j1 - part.j0
-            self.pairs.append((index // width + part.i0) * self.n + (index % width + part.j0))
-            self.kept += index.size
-            if self.kept > 2 * self.need + 65_536:
-                self._prune()
+            top.offer(part)
+        return top
 
-    def result(self) -> ScoreTail:
-        self._prune()
-        values, pairs = self.values[0], self.pairs[0]
-        order = np.argsort(-values, kind="stable")  # ties stay in scan order: the same bytes everywhere
-        values, pairs = values[order], pairs[order]
+    def result(self, top: Survivors) -> ScoreTail:
+        values, pairs = top.finish()
         subjects = np.stack([self.codes[pairs // self.n], self.codes[pairs % self.n]], axis=1)
         return ScoreTail(
             mated=np.concatenate(self.mated_scores),
@@ -271,20 +258,9 @@ class _Scan:
             flat = np.bincount(codes * np.int64(SUBJECT_BINS) + coarse, minlength=self.by_subject.size)
             self.by_subject += flat.reshape(self.by_subject.shape)
 
-    def _prune(self) -> None:
-        values = np.concatenate(self.values) if self.values else np.empty(0, dtype=np.float32)
-        pairs = np.concatenate(self.pairs) if self.pairs else np.empty(0, dtype=np.int64)
-        if values.size > self.need:
-            cut = np.partition(values, values.size - self.need)[values.size - self.need]
-            keep = values >= cut
-            values, pairs = values[keep], pairs[keep]
-            self.bound = cut
-        self.values, self.pairs = [values], [pairs]
-        self.kept = int(values.size)
-
 
 @lru_cache(maxsize=64)
 def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices above the diagonal of a square; people tend to have the same few numbers of images."""
+    """Return the indices above the diagonal of a square; people tend to have the same few numbers of images."""
     rows, columns = np.triu_indices(size, 1)
     return rows, columns
