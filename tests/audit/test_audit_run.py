@@ -244,3 +244,13 @@ def test_a_rank_that_the_fit_people_do_not_support_is_refused_with_the_most_they
 def test_identities_are_required():
     with pytest.raises(fb.DataError, match="identity for every row"):
         fb.audit(fb.EmbeddingSet.of(np.eye(4)))
+
+
+def test_a_map_that_removes_all_there_is_is_an_error_and_not_a_success():
+    made = planted(3, people=60, images=6, rank=6, strength=0.5, noise=0.2)
+    flat = made.vectors @ np.linalg.qr(np.random.default_rng(0).standard_normal((32, 5)))[0]  # only five dimensions
+    wide = np.hstack([flat, np.zeros((flat.shape[0], 27), np.float32)])
+    result = fb.audit(fb.EmbeddingSet.of(wide, made.identity), plan=QUICK)
+    assert "nothing_left" in {f.kind for f in result.hygiene}
+    assert result.verdict.level == "inconclusive"
+    jsonschema.validate(result.to_dict(), audit_schema())

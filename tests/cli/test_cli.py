@@ -13,13 +13,13 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from strategies import fingerprint, planted
 
 import faceblind as fb
 from faceblind.audit.result import audit_schema
 from faceblind.cli import main
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables import open_table, read_table, write_table
+from strategies import fingerprint, planted
 
 QUICK = ["--ks", "1", "--attacker-seeds", "1", "--draws", "100", "--fars", "1e-1,1e-2"]
 

@@ -11,16 +11,17 @@ from faceblind._errors import DataError
 from faceblind.data.embeddings import unit_rows
 from faceblind.measure import ScoreTail, SubjectBootstrap, det_curve, score_tail
 from faceblind.measure.curve import bin_edges
-from faceblind.measure.tail import HISTOGRAM_BINS, SUBJECT_BINS
+from faceblind.measure.tail import HISTOGRAM_BINS, subject_bins
 from strategies import planted, unit_gauss
 
 
 def with_histograms(tail: ScoreTail) -> ScoreTail:
     """Add the histograms that `score_tail` would have made of the scores in `top`."""
     place = np.minimum(((tail.top.astype(float) + 1) * HISTOGRAM_BINS / 2).astype(int), HISTOGRAM_BINS - 1)
-    by_subject = np.zeros((tail.subjects, SUBJECT_BINS), int)
+    bins = subject_bins(tail.subjects)
+    by_subject = np.zeros((tail.subjects, bins), int)
     for side in (0, 1):
-        np.add.at(by_subject, (tail.top_pair[:, side], place // (HISTOGRAM_BINS // SUBJECT_BINS)), 1)
+        np.add.at(by_subject, (tail.top_pair[:, side], place // (HISTOGRAM_BINS // bins)), 1)
     fields = {name: getattr(tail, name) for name in ("mated", "mated_subject", "top", "top_pair", "nonmated", "images")}
     return ScoreTail(
         **fields, at={}, histogram=np.bincount(place, minlength=HISTOGRAM_BINS), subject_histogram=by_subject

@@ -11,6 +11,7 @@ from faceblind.data.embeddings import unit_rows
 from faceblind.measure import ScoreTail, score_tail, survivors, tail, threshold_at
 from faceblind.measure.blocks import Block
 from faceblind.measure.survivors import Survivors
+from faceblind.measure.tail import subject_bins
 from strategies import exact_rows, exact_tables, labels_of, unit_gauss
 
 FIELDS = ("mated", "mated_subject", "top", "top_pair", "nonmated", "images", "histogram", "subject_histogram")
@@ -53,8 +54,8 @@ def test_the_tail_equals_brute_force_whatever_the_blocks_layout_and_ties(table, 
         np.testing.assert_array_equal(found.true_accepts(threshold), expected)
     place = np.minimum(((np.clip(truth.nonmated.astype(np.float64), -1, 1) + 1) * 32_768).astype(int), 65_535)
     np.testing.assert_array_equal(found.histogram, np.bincount(place, minlength=65_536))
-    expected = np.zeros((found.subjects, 256), int)
-    for bin_, pair in zip(place // 256, truth.nonmated_pair, strict=True):
+    expected = np.zeros((found.subjects, subject_bins(found.subjects)), int)
+    for bin_, pair in zip(place // (65_536 // expected.shape[1]), truth.nonmated_pair, strict=True):
         expected[pair, bin_] += 1
     np.testing.assert_array_equal(found.subject_histogram, expected)
 
@@ -85,7 +86,7 @@ def crowd() -> tuple[np.ndarray, np.ndarray]:
 
 def test_only_as_many_scores_are_kept_as_the_far_needs(crowd):
     vectors, labels = crowd
-    found = score_tail(vectors, labels, far_max=1e-3, block=256)
+    found = score_tail(vectors, labels, far_max=1e-3, slack=2, block=256)
     assert found.nonmated == 1500 * 1499 // 2 - 300 * 10
     assert found.top.size == 2 * (int(1e-3 * found.nonmated) + 1) + 64  # no ties in these scores
     full = score_tail(vectors, labels, far_max=1.0, block=256)
@@ -168,7 +169,7 @@ def test_a_starting_bound_that_was_too_high_is_noticed_and_the_scan_repeated(blo
         return run(scan, block, bound)
 
     monkeypatch.setattr(tail._Scan, "run", watched)
-    found = score_tail(vectors, labels, far_max=0.1, counts_at=[0.2], histogram=True, block=block)
+    found = score_tail(vectors, labels, far_max=0.1, slack=2, counts_at=[0.2], histogram=True, block=block)
     assert len(runs) == 2
     assert runs[0] > 0.2
     assert runs[1] == -2.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind.attack import Attacker, Candidate, freeze
+from faceblind.attack import Attacker, Candidate, Cosine, freeze
 from faceblind.audit.plan import AuditPlan
 from faceblind.audit.releases import Part, Release
 from faceblind.audit.result import Calibration, Curve, Grade, Row, Summary, TrainedOn
@@ -23,6 +23,7 @@ from faceblind.measure import (
     threshold_at,
 )
 
+_NOTHING = 1e-6
 _GRADES: tuple[Grade, ...] = ("unsupported", "indicative", "supported")
 
 
@@ -41,6 +42,8 @@ class Attack:
     def train(self, release: Release, seed: int, plan: AuditPlan) -> Sequence[Candidate]:
         """Fit on what was released; the same seed draws the same images on every release."""
         part = release.parts[self.trained_on or "attack"]
+        if np.ptp(part.vectors, axis=0).max() < _NOTHING:  # a map that erases everything leaves nothing to learn from
+            return (Cosine(),)
         rng = np.random.default_rng([plan.seed, 0xA77, seed, self.k or 0])
         return self.attacker.fit(part.vectors, part.identity, k=self.k or 1, rng=rng)
 
@@ -157,9 +160,9 @@ def _measure(
     drawn = point.draws(test, bootstrap, bound=grade == "unsupported")
     if grade == "unsupported":
         bound = tar_at(test, point.bound_threshold)
-        low, high = 0.0, max(tar, percentile_interval(bound, drawn, test.subjects)[1])
+        low, high = 0.0, max(tar, percentile_interval(bound, drawn, test.paired_subjects)[1])
     else:
-        low, high = percentile_interval(tar, drawn, test.subjects)
+        low, high = percentile_interval(tar, drawn, test.paired_subjects)
     accepts = test.false_accepts(point.threshold)
     row = Row(
         release=release.name,

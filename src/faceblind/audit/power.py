@@ -97,7 +97,7 @@ def _measure(
     tail = tail_of(best, release.test, plan)
     far = reference_far(plan.fars, tail.nonmated)
     point = tar_at(tail, threshold_at(tail.top, tail.nonmated, far))
-    return point, *percentile_interval(point, bootstrap.tar_calibrated(tail, far), tail.subjects)
+    return point, *percentile_interval(point, bootstrap.tar_calibrated(tail, far), tail.paired_subjects)
 
 
 def _far(release: Release, plan: AuditPlan) -> float:

@@ -162,10 +162,10 @@ def choose_rank(
 def _tar_interval(tail: ScoreTail, far: float, bootstrap: SubjectBootstrap) -> tuple[float, float, float]:
     point = tar_at(tail, threshold_at(tail.top, tail.nonmated, far))
     if grade_of(far, tail.nonmated) != "unsupported":
-        return point, *percentile_interval(point, bootstrap.tar_calibrated(tail, far), tail.subjects)
+        return point, *percentile_interval(point, bootstrap.tar_calibrated(tail, far), tail.paired_subjects)
     wide = supported_far(far, tail.nonmated)
     bound = tar_at(tail, threshold_at(tail.top, tail.nonmated, wide))
-    return point, 0.0, percentile_interval(bound, bootstrap.tar_calibrated(tail, wide), tail.subjects)[1]
+    return point, 0.0, percentile_interval(bound, bootstrap.tar_calibrated(tail, wide), tail.paired_subjects)[1]
 
 
 def _validation_bootstrap(release: Release, plan: AuditPlan) -> SubjectBootstrap:
@@ -179,4 +179,4 @@ def _release(data: SplitData, basis: NDArray[np.float64], rank: int) -> Release:
 
 def _energy_kept(basis: NDArray[np.float64], unit: NDArray[np.float32]) -> float:
     removed = unit.astype(np.float64) @ basis
-    return float(1 - np.einsum("ij,ij->i", removed, removed).mean())
+    return max(0.0, float(1 - np.einsum("ij,ij->i", removed, removed).mean()))

@@ -15,6 +15,9 @@ from faceblind.data.split import PARTS, IdentitySplit
 from faceblind.erase import ISP, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
 from faceblind.erase.isp import identity_directions, people_digest, projector_of, settle_rank
 
+NOTHING_KEPT = 1e-4
+"""Share of energy under which what is left is rounding and not a vector."""
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -146,6 +149,20 @@ def given_eraser(data: SplitData, projector: Projector, note: str) -> tuple[Fitt
             message="the projector was fitted on other people; that none of them is tested here cannot be checked from the file",
         )
     return Fitted(projector, None, note), found
+
+
+def nothing_left(data: SplitData, projector: Projector) -> Finding | None:
+    """Return a finding when a projector removes all that the vectors hold (encoders can use fewer dimensions than d)."""
+    kept = float(projector.apply(data.parts["test"].vectors).energy_kept.mean())
+    if kept > NOTHING_KEPT:
+        return None
+    return Finding(
+        kind="nothing_left",
+        severity="error",
+        count=projector.rank,
+        message=f"removing {projector.rank} dimensions leaves {kept:.1e} of the vectors' energy: they span no more than that, "
+        "so nothing is left to search; choose a smaller rank",
+    )
 
 
 def control_projectors(data: SplitData, rank: int, plan: AuditPlan) -> dict[str, Projector]:

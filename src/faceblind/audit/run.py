@@ -20,7 +20,15 @@ from faceblind.audit.plan import AuditPlan
 from faceblind.audit.power import detection_power
 from faceblind.audit.provenance import provenance
 from faceblind.audit.ranks import rank_curve
-from faceblind.audit.releases import Fitted, Release, SplitData, control_projectors, fit_eraser, given_eraser
+from faceblind.audit.releases import (
+    Fitted,
+    Release,
+    SplitData,
+    control_projectors,
+    fit_eraser,
+    given_eraser,
+    nothing_left,
+)
 from faceblind.audit.result import AuditResult, Curve, Power, RankPoint, Row, Summary, Utility
 from faceblind.audit.verdict import LIMITS, give_verdict, reference_point, worst_of
 from faceblind.data.embeddings import EmbeddingSet
@@ -121,6 +129,8 @@ def run_audit(
         note = f"projector file of rank {projector.rank}" + (f"; {caution}" if caution else "")
         fitted, seen = given_eraser(data, projector, note)
         hygiene.append(seen)
+    empty = nothing_left(data, fitted.projector)
+    hygiene += [empty] if empty else []
     hygiene.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
     if on_findings is not None:
         on_findings(hygiene)

@@ -53,10 +53,20 @@ def _duplicates(
 ) -> list[Finding]:
     rows = np.arange(len(embeddings))
     hashed: list[tuple[int, int]] = []
+    findings: list[Finding] = []
     if len(embeddings) > ALL_PAIRS_UP_TO:
         hashed = _identical_rows(embeddings.vectors, identity)
         used = np.isin(split.part, ["validation", "test"]) if split is not None else np.ones(len(embeddings), bool)
         rows = np.flatnonzero(used)[:ALL_PAIRS_UP_TO]
+        findings.append(
+            Finding(
+                kind="near_duplicates_partly_checked",
+                severity="note",
+                count=len(embeddings) - int(rows.size),
+                message=f"the table has more than {ALL_PAIRS_UP_TO:,} rows: near duplicates were looked for among {rows.size:,} "
+                "rows of validation and test, identical vectors everywhere",
+            )
+        )
     compared, labels = embeddings.take(rows).unit(), identity[rows]
     pairs, scores, count = pairs_above(compared, min(near, EXACT), labels=labels)
     close = {(int(rows[i]), int(rows[j])): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s < EXACT}
@@ -65,7 +75,6 @@ def _duplicates(
     exact = {(int(rows[i]), int(rows[j])): float(s) for (i, j), s in zip(pairs, scores, strict=True) if s >= EXACT}
     close_count = count - len(exact)
     exact |= {pair: 1.0 for pair in hashed if pair not in exact}
-    findings = []
     if exact:
         findings.append(
             Finding(

@@ -15,6 +15,7 @@ from faceblind._errors import DataError
 from faceblind.data.embeddings import bad_rows
 
 _ROWS = 1_024
+_RUNS = 8
 
 
 class IdentityMoments:
@@ -163,13 +164,13 @@ def _sum_groups(
     """Sum unit rows by group.
 
     Rows are taken in the order of their groups, a slice that fits the cache at a time: a slice meets few groups, and
-    its sums are a small sparse matrix (whose entries are the inverse lengths) times the slice. Each processor takes a
-    run of slices.
+    its sums are a small sparse matrix (whose entries are the inverse lengths) times the slice. Runs of slices
+    are shared among the processors.
     """
     sums = np.zeros((groups, rows.shape[1]))
     slices = -(-order.size // _ROWS)
-    workers = max(1, min(4, os.cpu_count() or 1, slices // 4))
-    cuts = [slices * worker // workers * _ROWS for worker in range(workers)] + [order.size]
+    runs = max(1, min(_RUNS, slices // 4))  # not a matter of this machine: the cuts decide how sums are rounded
+    cuts = [slices * run // runs * _ROWS for run in range(runs)] + [order.size]
 
     def add_up(start: int, stop: int) -> tuple[int, NDArray[np.float64]]:
         own = np.zeros((int(codes[stop - 1] - codes[start]) + 1, rows.shape[1]))
@@ -191,7 +192,7 @@ def _sum_groups(
         return int(codes[start]), own
 
     if order.size:
-        with ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as pool:
             for first, own in pool.map(add_up, cuts[:-1], cuts[1:]):
                 sums[first : first + own.shape[0]] += own
     return sums

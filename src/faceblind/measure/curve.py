@@ -48,6 +48,8 @@ def det_curve(tail: ScoreTail, *, points_per_decade: int = 12, far_top: float = 
     thresholds = np.array([_threshold(tail, edges, above, float(f)) for f in targets], dtype=np.float32)
     thresholds = np.unique(thresholds)[::-1]
     far = np.array([_false_accepts(tail, edges, above, t) for t in thresholds]) / tail.nonmated
+    some = far > 0  # a tie at the very top leaves nothing to accept there
+    thresholds, far = thresholds[some], far[some]
     mated = np.sort(tail.mated)
     fnmr = np.searchsorted(mated, thresholds, side="left") / mated.size
     return DetCurve(far, fnmr, thresholds, _eer(edges, above, mated, tail.nonmated))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from faceblind._errors import DataError
 from faceblind.measure.curve import bin_edges
 from faceblind.measure.operating import allowed_false_accepts
-from faceblind.measure.tail import SUBJECT_BINS, ScoreTail
+from faceblind.measure.tail import ScoreTail
 
 LEVEL = 0.95
 _TAIL_POINTS = 4_000
@@ -86,7 +86,7 @@ class SubjectBootstrap:
             accepts = tail.true_accepts(float(threshold))
             draws = 1 - self._ratio(accepts, tail.mated_pairs())
             point = 1 - accepts.sum() / tail.mated_pairs().sum()
-            low[index], high[index] = percentile_interval(point, draws, tail.subjects)
+            low[index], high[index] = percentile_interval(point, draws, tail.paired_subjects)
         return low, high
 
     def eer(self, tail: ScoreTail) -> NDArray[np.float64]:
@@ -97,7 +97,7 @@ class SubjectBootstrap:
         """
         if tail.subject_histogram is None:
             raise DataError("the equal error rate needs score_tail(..., histogram=True)")
-        edges = bin_edges(SUBJECT_BINS)[:-1]
+        edges = bin_edges(tail.subject_histogram.shape[1])[:-1]
         above = tail.subject_histogram[:, ::-1].cumsum(axis=1)[:, ::-1].astype(np.float64)  # (m, bins): >= left edge
         per_subject = tail.images * (tail.images.sum() - tail.images)
         fmr = _safe_ratio(self._real @ above, (self._real @ per_subject)[:, None])
@@ -128,7 +128,7 @@ class SubjectBootstrap:
         """
         images = tail.images.astype(np.float64)
         totals = ((self._real @ images) ** 2 - (self._real**2) @ (images**2)) / 2
-        allowed = np.floor(far * totals * (1 + 1e-12))
+        allowed = np.floor(far * totals * (1 + 1e-15))
         rejected = np.empty(totals.size, dtype=np.float32)
         open_draws = np.arange(totals.size)
         depth = 3 * allowed_false_accepts(far, tail.nonmated) + 64

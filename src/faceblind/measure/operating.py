@@ -22,7 +22,7 @@ INDICATIVE = 3
 
 def allowed_false_accepts(far: float, nonmated: int) -> int:
     """Return how many false accepts a target FAR allows among `nonmated` pairs; at most, never rounded up."""
-    return math.floor(far * nonmated * (1 + 1e-12))
+    return math.floor(far * nonmated * (1 + 1e-15))
 
 
 def grade_of(far: float, nonmated: int) -> str:

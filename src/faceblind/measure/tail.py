@@ -22,10 +22,12 @@ from faceblind.measure.survivors import Survivors
 SUPPORTED = 30
 """False accepts that must be allowed for an operating point to be called supported (the rule of 30)."""
 HISTOGRAM_BINS = 65_536
-SUBJECT_BINS = 256
+_SUBJECT_BINS = (256, 4096)  # fewest and most bins of the histogram per subject
+_SUBJECT_CELLS = 1 << 22
 _MASKED = np.float32(-3.0)  # below any cosine: mated and mirrored pairs in a block of non-mated scores
 _SAMPLE = 1024
 _SMALL_SAMPLE = 320
+_AMPLE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,8 @@ class ScoreTail:
         Images per subject.
     at : dict of threshold to (non-mated >= threshold, non-mated at the score just below it)
     histogram : (65536,) int64 or None
-        Non-mated scores in equal bins over [-1, 1]; `subject_histogram` (m, 256) counts each pair for both subjects.
+        Non-mated scores in equal bins over [-1, 1]; `subject_histogram` (m, 256 to 4096) counts each pair for
+        both subjects.
     """
 
     mated: NDArray[np.float32]
@@ -61,6 +64,11 @@ class ScoreTail:
     def subjects(self) -> int:
         """Number of people."""
         return int(self.images.size)
+
+    @property
+    def paired_subjects(self) -> int:
+        """Number of people with a mated pair: the ones that a TAR is about."""
+        return int(np.count_nonzero(self.images > 1))
 
     def false_accepts(self, threshold: float) -> int:
         """Count non-mated pairs accepted at `threshold`; exact, or an error when the tail is too short to know."""
@@ -99,7 +107,7 @@ def score_tail(
     *,
     far_max: float = 1e-2,
     counts_at: Sequence[float] = (),
-    slack: float = 2.0,
+    slack: float | None = None,
     histogram: bool = False,
     block: int = BLOCK,
 ) -> ScoreTail:
@@ -115,7 +123,8 @@ def score_tail(
     counts_at : thresholds
         Thresholds (float32 values) at which accepted non-mated pairs are counted exactly, however low they are.
     slack : float
-        Keep this many times the scores `far_max` needs, so that bootstrap draws find their thresholds too.
+        Keep this many times the scores `far_max` needs, so that bootstrap draws find their thresholds too: a draw
+        without the few people who fill the top looks far down. When missing, 8, falling to 2 where that is much.
     histogram : bool
         Also histogram all non-mated scores (for the DET curve and the EER).
 
@@ -146,7 +155,7 @@ class _Scan:
         identity: NDArray[Any],
         far_max: float,
         counts_at: Sequence[float],
-        slack: float,
+        slack: float | None,
         *,
         histogram: bool,
     ) -> None:
@@ -168,6 +177,8 @@ class _Scan:
         if mated == 0:
             raise DataError("verification needs at least one identity with two images; every identity has one")
         deepest = max(int(far_max * self.nonmated), SUPPORTED) + 1
+        if slack is None:
+            slack = float(np.clip(_AMPLE / deepest, 2, 8))
         self.need = min(self.nonmated, int(slack * deepest) + 64)
         self.thresholds = [float(np.float32(t)) for t in counts_at]
         self.wants_histogram = histogram
@@ -179,7 +190,7 @@ class _Scan:
         self.counts = np.zeros((len(self.thresholds), 2), dtype=np.int64)
         m = self.images.size
         self.histogram = np.zeros(HISTOGRAM_BINS, dtype=np.int64) if self.wants_histogram else None
-        self.by_subject = np.zeros((m, SUBJECT_BINS), dtype=np.int64) if self.wants_histogram else None
+        self.by_subject = np.zeros((m, subject_bins(m)), dtype=np.int64) if self.wants_histogram else None
 
     def starting_bound(self) -> np.float32:
         """Guess a bound from the pairs of evenly spaced rows, low enough to be safe most of the time."""
@@ -253,10 +264,17 @@ class _Scan:
         place = (scores.astype(np.float64) + 1.0) * (HISTOGRAM_BINS / 2)
         fine = np.minimum(place.astype(np.int64), HISTOGRAM_BINS - 1)
         self.histogram += np.bincount(fine, minlength=HISTOGRAM_BINS)
-        coarse = fine // (HISTOGRAM_BINS // SUBJECT_BINS)
+        bins = self.by_subject.shape[1]
+        coarse = fine // (HISTOGRAM_BINS // bins)
         for codes in (self.codes[rows + part.i0], self.codes[columns + part.j0]):
-            flat = np.bincount(codes * np.int64(SUBJECT_BINS) + coarse, minlength=self.by_subject.size)
+            flat = np.bincount(codes * np.int64(bins) + coarse, minlength=self.by_subject.size)
             self.by_subject += flat.reshape(self.by_subject.shape)
+
+
+def subject_bins(subjects: int) -> int:
+    """Return how many bins a subject's histogram has: fine for narrow cosine ranges, less so with very many people."""
+    fewest, most = _SUBJECT_BINS
+    return int(min(most, max(fewest, 1 << (_SUBJECT_CELLS // subjects).bit_length() - 1)))
 
 
 @lru_cache(maxsize=64)
