@@ -11,7 +11,7 @@ from safetensors.numpy import save
 from faceblind._errors import OutputError, ProjectorError
 from faceblind.data.meta import METADATA_KEY
 from faceblind.erase import Projector, RankChoice
-from faceblind.erase.projector import _digest
+from faceblind.erase.projector import digest_of
 from strategies import fingerprint, orthonormal, unit_gauss
 
 
@@ -66,7 +66,7 @@ def forge(path, change_header=None, change_tensors=None) -> None:
         change_header(meta)
     if change_tensors:
         tensors = change_tensors({name: tensor.copy() for name, tensor in tensors.items()})
-    text = json.dumps({**meta, "digest": _digest(tensors, meta)})
+    text = json.dumps({**meta, "digest": digest_of(tensors, meta)})
     path.write_bytes(save(tensors, metadata={METADATA_KEY: text}))
 
 

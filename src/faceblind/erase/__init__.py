@@ -4,8 +4,8 @@ from faceblind.erase.base import Eraser, LinearEraser
 from faceblind.erase.controls import PCAEraser, PermutedISP, RandomEraser
 from faceblind.erase.isp import ISP
 from faceblind.erase.moments import IdentityMoments
-from faceblind.erase.projector import Applied, Projector, RankChoice
-from faceblind.erase.rank import smallest_rank
+from faceblind.erase.projector import Applied, Projector
+from faceblind.erase.rank import RankChoice, smallest_rank
 
 __all__ = [
     "ISP",

@@ -15,7 +15,8 @@ from faceblind.data.embeddings import unit_rows
 from faceblind.erase.base import LinearEraser, svd_flip
 from faceblind.erase.isp import check_rank, identity_directions
 from faceblind.erase.moments import IdentityMoments
-from faceblind.erase.projector import Projector, RankChoice
+from faceblind.erase.projector import Projector
+from faceblind.erase.rank import RankChoice
 
 
 class RandomEraser(LinearEraser):

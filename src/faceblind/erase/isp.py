@@ -19,7 +19,8 @@ from faceblind._errors import DataError, RankError
 from faceblind.data.meta import Fingerprint
 from faceblind.erase.base import LinearEraser, svd_flip
 from faceblind.erase.moments import IdentityMoments
-from faceblind.erase.projector import Projector, RankChoice
+from faceblind.erase.projector import Projector
+from faceblind.erase.rank import RankChoice
 
 DEFAULT_RANK = 192
 """The paper's rank for 512-d encoders, taken when none is asked for and capped by what the data supports."""

@@ -22,40 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from faceblind._errors import DataError, EncoderError, ProjectorError
-from faceblind._files import write_bytes
 from faceblind.data.embeddings import bad_rows
-from faceblind.data.meta import METADATA_KEY, Fingerprint
+from faceblind.data.meta import Fingerprint
+from faceblind.erase.rank import RankChoice
 
 FORMAT = "faceblind.projector/1"
 TINY = 1e-8
 """Rows whose remainder is shorter than this (relative to the row) become zeros instead of amplified rounding."""
 _ROWS = 4_096
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankChoice:
-    """How the rank was chosen: ``given``, or ``target`` with the condition and the validation curve."""
-
-    rule: str
-    target: str | None = None
-    curve: tuple[tuple[int, float, float, float], ...] = ()
-    """(rank, point, low, high) of the metric on validation identities."""
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {
-            "rule": self.rule,
-            "target": self.target,
-            "curve": [[int(r), float(p), float(lo), float(hi)] for r, p, lo, hi in self.curve],
-            "note": self.note,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> RankChoice:
-        """Rebuild from `to_dict`."""
-        curve = tuple((int(r), float(p), float(lo), float(hi)) for r, p, lo, hi in data["curve"])
-        return cls(rule=data["rule"], target=data["target"], curve=curve, note=data["note"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +119,7 @@ class Projector:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything in the file: the name by which tables and audits refer to this projector."""
-        return _digest(self._tensors(), self._header())
+        return digest_of(self.tensors(), self.header())
 
     def formula(self, *, compact: bool) -> str:
         """Return the cheapest exact formula: ``compact``, ``low-rank`` or ``complement``."""
@@ -227,11 +201,9 @@ class Projector:
 
     def save(self, path: str | Path) -> None:
         """Write as safetensors with a JSON header, atomically; the same projector gives the same bytes."""
-        from safetensors.numpy import save
+        from faceblind.erase.projector_file import write_projector
 
-        header = self._header()
-        text = json.dumps({**header, "digest": self.digest}, sort_keys=True)
-        write_bytes(path, save(self._tensors(), metadata={METADATA_KEY: text}))
+        write_projector(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Projector:
@@ -242,47 +214,13 @@ class Projector:
         ProjectorError
             The file is missing, truncated, altered or not a projector; the message says which.
         """
-        from safetensors import SafetensorError, safe_open
+        from faceblind.erase.projector_file import read_projector
 
-        path = Path(path)
-        if not path.is_file():
-            raise ProjectorError(f"no projector file at {path}")
-        try:
-            with safe_open(path, framework="numpy") as stream:
-                text = (stream.metadata() or {}).get(METADATA_KEY)
-                if text is None:  # before anything large is read
-                    raise ProjectorError(f"{path} is a safetensors file but not a faceblind projector")
-                tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, OSError) as error:
-            raise ProjectorError(f"{path} cannot be read, is truncated or not a safetensors file: {error}") from error
-        try:
-            header = dict(json.loads(text))
-            digest = header.pop("digest")
-            if header["format"] != FORMAT:
-                raise ProjectorError(f"{path} has format {header['format']!r}, this version reads {FORMAT!r}")
-            if digest != _digest(tensors, header):
-                raise ProjectorError(f"{path} was altered or damaged: its digest does not match its content")
-            encoder = header["encoder"]
-            loaded = cls.of(
-                tensors["basis"],
-                method=header["method"],
-                choice=RankChoice.from_dict(header["choice"]),
-                spectrum=tensors["spectrum"],
-                encoder=Fingerprint.from_dict(encoder) if encoder else None,
-                synthetic=header["synthetic"],
-                compact_check=tensors["compact_check"],
-                **header["fit"],
-            )
-            loaded.check_complement(tensors["compact_check"], path)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, ProjectorError):
-                raise
-            raise ProjectorError(f"{path} has a damaged header: {error!r}") from error
-        return loaded
+        return read_projector(path)
 
     def describe(self) -> dict[str, Any]:
         """Return what a record says about this projector."""
-        return {"digest": self.digest, "rank": self.rank, **self._header()}
+        return {"digest": self.digest, "rank": self.rank, **self.header()}
 
     def _project(self, rows: NDArray[np.float32], out: NDArray[np.float32], *, compact: bool) -> None:
         formula = self.formula(compact=compact)
@@ -319,14 +257,16 @@ class Projector:
                 "compact vectors made here would not match those made where it was fitted"
             )
 
-    def _tensors(self) -> dict[str, NDArray[Any]]:
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a file."""
         return {
             "basis": np.ascontiguousarray(self.basis),
             "spectrum": self.spectrum,
             "compact_check": self._probe() if self.compact_check is None else self.compact_check,
         }
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """Return what a file says beside the tensors, in JSON types."""
         return {
             "format": FORMAT,
             "method": self.method,
@@ -342,7 +282,8 @@ class Projector:
         }
 
 
-def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:
+def digest_of(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:
+    """SHA-256 of everything a projector file holds."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
         digest.update(f"{name}{tensors[name].dtype}{tensors[name].shape}".encode())

@@ -7,10 +7,38 @@ a point estimate under the target is not evidence that the leak is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from faceblind._errors import RankError
 from faceblind.measure import Condition
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankChoice:
+    """How the rank was chosen: ``given``, or ``target`` with the condition and the validation curve."""
+
+    rule: str
+    target: str | None = None
+    curve: tuple[tuple[int, float, float, float], ...] = ()
+    """(rank, point, low, high) of the metric on validation identities."""
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "rule": self.rule,
+            "target": self.target,
+            "curve": [[int(r), float(p), float(lo), float(hi)] for r, p, lo, hi in self.curve],
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RankChoice:
+        """Rebuild from `to_dict`."""
+        curve = tuple((int(r), float(p), float(lo), float(hi)) for r, p, lo, hi in data["curve"])
+        return cls(rule=data["rule"], target=data["target"], curve=curve, note=data["note"])
 
 
 def smallest_rank(
