@@ -311,3 +311,29 @@ def test_encoders_are_listed_with_their_licences(capsys):
     assert code == 0
     assert "sscd-distilled" in out
     assert "licence" in out
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [(".parquet", ".npz"), (".npz", ".npz"), (".npz", ".parquet"), (".parquet", "")]
+)
+def test_apply_between_formats_keeps_identities_and_keys(made, tmp_path, capsys, source, target):
+    people = read_table(made / "leaky.parquet")
+    write_table(tmp_path / f"in{source}", people)
+    projector, output = tmp_path / "isp.safetensors", tmp_path / f"out{target}"
+    assert run(capsys, "fit", tmp_path / f"in{source}", "--rank", 3, "-o", projector)[0] == 0
+    code, _, err = run(capsys, "apply", projector, tmp_path / f"in{source}", "-o", output)
+    assert (code, err) == (0, "")
+    clean = read_table(output)
+    assert clean.identity.tolist() == people.identity.tolist()
+    assert clean.sample.tolist() == people.sample.tolist()
+
+
+def test_apply_to_a_table_without_identities(made, tmp_path, capsys):
+    people = read_table(made / "leaky.parquet")
+    np.save(tmp_path / "in.npy", people.vectors)
+    projector = tmp_path / "isp.safetensors"
+    assert run(capsys, "fit", made / "leaky.parquet", "--rank", 3, "-o", projector)[0] == 0
+    code, _, err = run(capsys, "apply", projector, tmp_path / "in.npy", "-o", tmp_path / "out.npy", "--compact")
+    assert code == 0
+    assert "which encoder" in err  # the plain file does not say
+    assert np.load(tmp_path / "out.npy").shape == (len(people), 29)

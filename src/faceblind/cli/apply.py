@@ -17,7 +17,7 @@ def apply(
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Table to write; the format follows its suffix.")],
     identity: Annotated[
-        str | None, Parameter(help="Identity column, if the table has one; it is carried along.")
+        str | None, Parameter(help="Identity column, if it is not called identity; it is carried along.")
     ] = None,
     sample: c.Sample = "sample",
     embedding: c.Embedding = "embedding",
@@ -42,8 +42,9 @@ def apply(
     from faceblind.erase import Projector
 
     loaded = Projector.load(projector)
-    source = open_table(table, identity=identity, sample=sample, embedding=embedding, metadata=metadata)
-    names = {"sample": sample, "embedding": embedding} | ({"identity": identity} if identity else {})
+    who = identity or _identity_column(table, output, sample, embedding, metadata)
+    source = open_table(table, identity=who, sample=sample, embedding=embedding, metadata=metadata)
+    names = {"sample": sample, "embedding": embedding} | ({"identity": who} if who else {})
     with console.counting("applying") as progress:
         report = apply_table(
             loaded,
@@ -66,3 +67,17 @@ def apply(
         f"{100 * report.energy_kept:.1f} % of the energy kept.\nWritten to {output}"
     )
     return EXIT_DONE
+
+
+def _identity_column(table: Path, output: Path, sample: str, embedding: str, metadata: Path | None) -> str | None:
+    """Return the identity column to carry, if there is one; from Parquet to Parquet it travels like any other column."""
+    from faceblind._errors import DataError
+    from faceblind.data.tables import open_table
+
+    if table.suffix == output.suffix == ".parquet":
+        return None
+    try:
+        open_table(table, identity="identity", sample=sample, embedding=embedding, metadata=metadata)
+    except DataError:
+        return None  # no such column; what else may be wrong with the table is said when it is opened
+    return "identity"
