@@ -93,3 +93,11 @@ def test_raw_alone():
 def test_an_audit_without_raw_is_a_mistake_of_ours():
     with pytest.raises(ValueError, match="raw"):
         verdict(ISP)
+
+
+def test_a_leak_that_is_neither_shown_nor_ruled_out_is_no_conclusion():
+    few = replace(RAW, tar=0.0, tar_low=0.0, tar_high=0.137, lift=0.0, people=25)
+    said = verdict(few, replace(few, release="isp"))
+    assert said.level == "inconclusive"
+    assert "up to 13.7 % cannot be ruled out" in said.headline
+    assert verdict(RAW, replace(few, release="isp")).level == "reduced"  # at least it is less than it was

@@ -170,8 +170,13 @@ def test_fit_on_chosen_samples_sees_no_other(tmp_path, people):
 def test_fit_without_a_rank_is_capped_and_says_so(tmp_path, people):
     write_table(tmp_path / "in.npz", people)
     fitted = fit_table(open_table(tmp_path / "in.npz"))
-    assert fitted.projector.rank == 19
-    assert "capped from the default 192, 20 identities support no more" in fitted.note
+    assert fitted.projector.rank == 16  # half of 32 dimensions
+    assert "rank 16 by default" in fitted.note
+    few = people.take(np.isin(people.identity, np.unique(people.identity)[:6]))
+    write_table(tmp_path / "few.npz", few)
+    fitted = fit_table(open_table(tmp_path / "few.npz"))
+    assert fitted.projector.rank == 5
+    assert "capped from the default 16, 6 identities support no more" in fitted.note
 
 
 def test_identities_with_one_image_are_left_out_of_a_fit(tmp_path, people):

@@ -95,6 +95,11 @@ def _headline(raw: Summary, shown: Summary, hygiene: Sequence[Finding], power: P
             f"Identity leakage is reduced, not gone: from {_percent(raw.tar)} to {_percent(shown.tar)} "
             f"of same-person pairs recognised {rate}."
         )
+    if shown.tar_low <= max(far, shown.far_achieved):  # not shown to be above chance, nor shown to be near it
+        return "inconclusive", (
+            f"No conclusion: {_percent(shown.tar)} of same-person pairs are recognised {rate}, but with {shown.people} test "
+            f"people up to {_percent(shown.tar_high)} cannot be ruled out."
+        )
     headline = f"{what.capitalize()} leak identity: {_percent(shown.tar)} of same-person pairs are recognised {rate}"
     if shown is raw:
         return "leaks", f"{headline}."

@@ -25,7 +25,10 @@ def audit(
         Path | None, Parameter(help="Audit this projector file instead of fitting ISP on the fit people.")
     ] = None,
     rank: Annotated[
-        int | None, Parameter(help="Dimensions to remove; default 192 or the most the fit people support.")
+        int | None,
+        Parameter(
+            help="Dimensions to remove; default 192, or half the dimensions or the most the fit people support, if less."
+        ),
     ] = None,
     fars: Annotated[str, Parameter(help="False accept rates to report.")] = "1e-2,1e-3,1e-4",
     ks: Annotated[str, Parameter(help="Images per training identity of the probes.")] = "1,4,16",

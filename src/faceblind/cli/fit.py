@@ -24,7 +24,10 @@ def fit(
     embedding: c.Embedding = "embedding",
     metadata: c.Metadata = None,
     rank: Annotated[
-        int | None, Parameter(help="Dimensions to remove; default 192 or the most the identities support.")
+        int | None,
+        Parameter(
+            help="Dimensions to remove; default 192, or half the dimensions or the most the identities support, if less."
+        ),
     ] = None,
     target: Annotated[
         str | None,

@@ -23,7 +23,7 @@ from faceblind.erase.projector import Projector
 from faceblind.erase.rank import RankChoice
 
 DEFAULT_RANK = 192
-"""The paper's rank for 512-d encoders, taken when none is asked for and capped by what the data supports."""
+"""The paper's rank for 512-d encoders, taken when none is asked for; half the dimensions, or what the data supports, if less."""
 _RELATIVE = 1e-6  # singular values below this share of the largest are rounding of float32 input
 
 
@@ -155,12 +155,10 @@ def settle_rank(rank: int | None, basis: NDArray[np.float64], *, identities: int
         check_rank(rank, basis.shape[1], basis.shape[0], identities=identities)
         return rank, f"rank {rank} as asked for"
     check_rank(1, basis.shape[1], basis.shape[0], identities=identities)
-    if most >= DEFAULT_RANK:
-        return DEFAULT_RANK, f"rank {DEFAULT_RANK} by default"
-    return (
-        most,
-        f"rank {most}: capped from the default {DEFAULT_RANK}, {identities} identities support no more",
-    )
+    default = min(DEFAULT_RANK, max(1, basis.shape[0] // 2))  # in few dimensions the paper's rank would leave little
+    if most >= default:
+        return default, f"rank {default} by default"
+    return most, f"rank {most}: capped from the default {default}, {identities} identities support no more"
 
 
 def check_rank(rank: int, usable: int, dim: int, *, identities: int) -> None:

@@ -28,7 +28,7 @@ class Survivors:
     need : int
         How many scores to keep.
     rows : int
-        Number of rows of the table; a pair (i, j) is stored as ``i * rows + j``.
+        Number of rows of the table; `finish` gives a pair (i, j) as ``i * rows + j``.
     bound : float32
         Scores under it are dropped; rises while scores come in.
     """
@@ -39,7 +39,8 @@ class Survivors:
 
     def __post_init__(self) -> None:
         self.values: list[NDArray[np.float32]] = []
-        self.pairs: list[NDArray[np.int64]] = []
+        self.places: list[NDArray[np.int64]] = []  # number of the block in the upper half, place in it in the lower
+        self._origins: list[tuple[int, int, int]] = []
         self.kept = 0
         self._mask = np.empty(0, dtype=np.bool_)
         self._slices = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -50,17 +51,19 @@ class Survivors:
         flat = part.scores.reshape(-1)
         if self._mask.size < flat.size:
             self._mask = np.empty(flat.size, dtype=np.bool_)
+        base = len(self._origins) << 32
+        self._origins.append((part.i0, part.j0, part.j1 - part.j0))
         if flat.size < _WORTH_SPLITTING or self._slices == 1:
-            found = [self._search(flat, part, 0, flat.size)]
+            found = [self._search(flat, base, 0, flat.size)]
         else:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._slices)
             cuts = np.linspace(0, flat.size, self._slices + 1).astype(np.int64).tolist()
-            found = list(self._pool.map(lambda c: self._search(flat, part, *c), pairwise(cuts)))
-        for values, pairs in found:
+            found = list(self._pool.map(lambda c: self._search(flat, base, *c), pairwise(cuts)))
+        for values, places in found:
             if values.size:
                 self.values.append(values)
-                self.pairs.append(pairs)
+                self.places.append(places)
                 self.kept += values.size
         if self.kept > 2 * self.need + 65_536:
             self._prune()
@@ -71,34 +74,35 @@ class Survivors:
             self._pool.shutdown()
             self._pool = None
         self._prune()
-        values, pairs = self.values[0], self.pairs[0]
+        values, places = self.values[0], self.places[0]
         # One integer holds the score (upper half, larger is smaller) and the position: a plain sort is then stable.
         bits = values.view(np.uint32)
         ascending = np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
         keys = (~ascending).astype(np.uint64) << np.uint64(32) | np.arange(values.size, dtype=np.uint64)
         keys.sort()
         order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        return values[order], pairs[order]
+        values, places = values[order], places[order]
+        i0, j0, width = np.array(self._origins, dtype=np.int64).reshape(-1, 3).T[:, places >> 32]
+        row, column = np.divmod(places & 0xFFFFFFFF, width)
+        return values, (row + i0) * self.rows + (column + j0)
 
     def _search(
-        self, flat: NDArray[np.float32], part: Block, start: int, stop: int
+        self, flat: NDArray[np.float32], base: int, start: int, stop: int
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         mask = self._mask[start:stop]
         np.greater_equal(flat[start:stop], self.bound, out=mask)
         index = np.flatnonzero(mask)
-        if index.size == 0:
-            return np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
-        index += start
-        row, column = np.divmod(index, part.j1 - part.j0)
-        return flat[index], (row + part.i0) * self.rows + (column + part.j0)
+        values = flat[start:stop][index]
+        index += base + start
+        return values, index
 
     def _prune(self) -> None:
         values = np.concatenate(self.values) if self.values else np.empty(0, dtype=np.float32)
-        pairs = np.concatenate(self.pairs) if self.pairs else np.empty(0, dtype=np.int64)
+        places = np.concatenate(self.places) if self.places else np.empty(0, dtype=np.int64)
         if values.size > self.need:
             cut = np.partition(values, values.size - self.need)[values.size - self.need]
             keep = values >= cut
-            values, pairs = values[keep], pairs[keep]
+            values, places = values[keep], places[keep]
             self.bound = cut
-        self.values, self.pairs = [values], [pairs]
+        self.values, self.places = [values], [places]
         self.kept = int(values.size)
