@@ -1,4 +1,4 @@
-"""The gate is judged by the interval's worse end, over attackers and calibrations."""
+"""The gate is judged by the interval's worse end, over attackers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faceblind.audit.plan import AuditPlan, parse_fars, parse_gate, parse_ks
 from faceblind.audit.result import Curve, Summary
 
 POINT = Summary(
-    release="raw", rank=0, attacker="cosine", trained_on=None, k=None, seeds=1, calibration="validation",
+    release="raw", rank=0, attacker="cosine", trained_on=None, k=None, seeds=1, calibration="test",
     far_target=1e-4, far_achieved=1e-4, tar=0.03, tar_low=0.01, tar_high=0.04, lift=300.0, grade="supported",
     people=60, mated=1000, nonmated=1_000_000,
 )  # fmt: skip
@@ -40,8 +40,13 @@ def test_the_upper_end_decides(low, tar, high, failed):
     assert ("more test people" in result.message) is (failed and tar <= 0.05)
 
 
-def test_the_worst_attacker_and_calibration_count():
-    worse = replace(POINT, attacker="ridge", trained_on="attack", k=16, calibration="test", tar_high=0.2)
+def test_a_frozen_threshold_that_overshoots_its_far_does_not_decide():
+    frozen = replace(POINT, calibration="validation", far_achieved=9e-4, tar=0.3, tar_low=0.2, tar_high=0.4)
+    assert not judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [POINT, frozen], []).failed
+
+
+def test_the_worst_attacker_counts():
+    worse = replace(POINT, attacker="ridge", trained_on="attack", k=16, tar_high=0.2)
     result = judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [POINT, worse], [])
     assert result.failed
     assert result.attacker == "ridge"

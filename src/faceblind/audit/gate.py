@@ -1,7 +1,7 @@
 """The gate that a build can stop on.
 
 ``--fail-if "TAR@FAR(1e-4) > 5%"`` fails unless the data show the opposite: the end of the 95 % interval that is worse
-for privacy is compared, for the attacker and calibration that read most. Too little data therefore fails a gate, and
+for privacy is compared, for the attacker that reads most. Too little data therefore fails a gate, and
 the message says how much would be needed to pass it.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from faceblind._errors import UsageError
 from faceblind.audit.result import Curve, GateResult, Summary
+from faceblind.audit.verdict import worst_of
 from faceblind.measure import TAR, Condition
 
 
@@ -29,13 +30,13 @@ def judge(condition: Condition, release: str, summary: Sequence[Summary], curves
         raise UsageError(f"the gate fails when too much leaks: write for example {better!r}, got {condition}")
     if isinstance(condition.metric, TAR):
         far = condition.metric.far
-        points = [s for s in summary if s.release == release and math.isclose(s.far_target, far)]
-        if not points:
+        measured = [s.far_target for s in summary if s.release == release and math.isclose(s.far_target, far)]
+        worst = worst_of(summary, release, measured[0]) if measured else None
+        if worst is None:
             known = ", ".join(sorted({s.release for s in summary}))
             raise UsageError(
                 f"the gate asks for {condition.metric} of release {release!r}; measured releases are {known}"
             )
-        worst = max(points, key=lambda s: (s.tar_high, s.tar))
         failed = condition.allowed_by(worst.tar_low, worst.tar_high)
         trained = f" trained on {worst.trained_on} people" if worst.trained_on else ""
         found = f"worst attacker {worst.attacker}{trained}: {100 * worst.tar:.2f} % (95 % interval up to {100 * worst.tar_high:.2f} %)"

@@ -231,9 +231,10 @@ class AuditResult:
         write_text(path, self.to_json())
 
     def worst(self, *, release: str, far_target: float) -> Summary | None:
-        """Return the summary with the highest upper bound for a release at a FAR, over attackers and calibrations."""
-        matching = [s for s in self.summary if s.release == release and s.far_target == far_target]
-        return max(matching, key=lambda s: (s.tar_high, s.tar), default=None)
+        """Return the summary that decides for a release at a FAR: see `faceblind.audit.verdict.worst_of`."""
+        from faceblind.audit.verdict import worst_of
+
+        return worst_of(self.summary, release, far_target)
 
 
 @cache

@@ -37,8 +37,13 @@ def reference_point(summary: Sequence[Summary]) -> float:
 
 
 def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
-    """Return the operating point of a release at a FAR that leaks most, by its upper bound."""
-    points = [s for s in summary if s.release == release and s.far_target == far]
+    """Return the operating point that decides: the attacker that reads most at a FAR, by its upper bound.
+
+    Only points whose threshold is set on test count: they meet the FAR exactly. A threshold frozen on validation may
+    accept several times as many false pairs on other people, and its TAR is then one at another FAR; both are in the
+    record. Hyper-parameters are frozen on validation in either case.
+    """
+    points = [s for s in summary if s.release == release and s.far_target == far and s.calibration == "test"]
     return max(points, key=lambda s: (s.tar_high, s.tar), default=None)
 
 

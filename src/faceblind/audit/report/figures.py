@@ -47,8 +47,8 @@ class KeyFigures:
 
 
 def worst(summary: Sequence[Mapping[str, Any]], *, release: str, far: float) -> Mapping[str, Any] | None:
-    """Return the entry with the highest upper end, over attackers and calibrations (as `AuditResult.worst` does)."""
-    matching = [s for s in summary if s["release"] == release and s["far_target"] == far]
+    """Return the entry that decides: the highest upper end over attackers, threshold set on test (as the verdict does)."""
+    matching = [s for s in summary if s["release"] == release and s["far_target"] == far and s["calibration"] == "test"]
     return max(matching, key=lambda s: (s["tar_high"], s["tar"]), default=None)
 
 
@@ -108,11 +108,7 @@ def _figure(point: Mapping[str, Any] | None, rows: Sequence[Mapping[str, Any]]) 
         grade=point["grade"],
         lift=("at most " if unsupported else "") + f"{text.times(lift)}{text.NBSP}guessing" if far else "",
         attacker=text.attacker_line(point),
-        calibration=(
-            "threshold frozen on validation people"
-            if point["calibration"] == "validation"
-            else "threshold set on the test people"
-        ),
+        calibration="threshold set so that the rate is met on the test people",
         achieved=text.rate(point["far_achieved"]),
         counts=_counts(point, rows, unsupported=unsupported),
     )
