@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from faceblind.audit.evaluate import Attack, reference_far, tail_of, tar_at, tune
+from faceblind.audit.parallel import each
 from faceblind.audit.plan import AuditPlan
 from faceblind.audit.ranks import curve_attacks
 from faceblind.audit.releases import Part, Release
@@ -60,31 +61,33 @@ def detection_power(
 ) -> Power:
     """Measure the planted ladder on test people, worst attacker each, at the smallest supported FAR."""
     attacks = curve_attacks(plan)
-    unplanted = {a: _measure(a, release, plan, bootstrap) for a in attacks}
+    clean = each(lambda a: _measure(a, release, plan, bootstrap), attacks)
+    unplanted = dict(zip(attacks, clean, strict=True))
     far = _far(release, plan)
-    points = []
-    for index, strength in enumerate(sorted(plan.planted)):
+
+    def measure(case: tuple[int, float]) -> PlantedPoint:
+        index, strength = case
         rng = np.random.default_rng([plan.seed, 0x97A, index])
         planted = plant(release, strength, rng=rng, removed=removed)
         seen = {a: _measure(a, planted, plan, bootstrap) for a in attacks}
         worst = max(attacks, key=lambda a: (seen[a][1] - unplanted[a][2], seen[a][0]))
         point, low, high = seen[worst]
-        points.append(
-            PlantedPoint(
-                strength=strength,
-                attacker=worst.attacker.name,
-                tar=point,
-                tar_low=low,
-                tar_high=high,
-                caught=low > unplanted[worst][2],
-            )
+        return PlantedPoint(
+            strength=strength,
+            attacker=worst.attacker.name,
+            tar=point,
+            tar_low=low,
+            tar_high=high,
+            caught=low > unplanted[worst][2],
         )
-    clean = max(unplanted.values(), key=lambda measured: measured[2])
+
+    points = each(measure, enumerate(sorted(plan.planted)))
+    most = max(clean, key=lambda measured: measured[2])
     return Power(
         release=release.name,
         far_target=far,
-        unplanted_tar=clean[0],
-        unplanted_tar_high=clean[2],
+        unplanted_tar=most[0],
+        unplanted_tar_high=most[2],
         points=tuple(points),
         smallest_caught=_smallest_caught(points),
     )

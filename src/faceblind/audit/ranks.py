@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from faceblind._errors import UsageError
 from faceblind.attack import Cosine, RidgeProbe
 from faceblind.audit.evaluate import Attack, reference_far, tar_at, tune
+from faceblind.audit.parallel import each
 from faceblind.audit.plan import AuditPlan
 from faceblind.audit.releases import Release, SplitData
 from faceblind.audit.result import RankPoint
@@ -62,38 +63,38 @@ def rank_curve(data: SplitData, basis: NDArray[np.float64], rank: int, plan: Aud
     most = most_rank(basis)
     raw = data.raw()
     bootstrap = _validation_bootstrap(raw, plan)
-    points = []
-    for r in (0, *rank_grid(most, plan.rank_points, include=min(rank, most))):
+
+    def measure(r: int) -> RankPoint:
         release = raw if r == 0 else _release(data, basis, r)
         tail = tune(curve_attacks(plan)[0].train(release, 0, plan), release.validation, plan)[1]
         far = reference_far(plan.fars, tail.nonmated)
         worst = worst_on_validation(release, far, plan, bootstrap)
         overlap, _ = neighbour_overlap(raw.validation.vectors, release.validation.vectors)
         kept = 1.0 if r == 0 else _energy_kept(basis[:, :r], raw.validation.vectors)
-        points.append(
-            RankPoint(
-                rank=r,
-                far_target=far,
-                attacker=worst.attack.attacker.name,
-                trained_on=worst.attack.trained_on,
-                k=worst.attack.k,
-                tar=worst.tar,
-                tar_low=worst.low,
-                tar_high=worst.high,
-                neighbour_overlap=overlap,
-                energy_kept=kept,
-            )
+        return RankPoint(
+            rank=r,
+            far_target=far,
+            attacker=worst.attack.attacker.name,
+            trained_on=worst.attack.trained_on,
+            k=worst.attack.k,
+            tar=worst.tar,
+            tar_low=worst.low,
+            tar_high=worst.high,
+            neighbour_overlap=overlap,
+            energy_kept=kept,
         )
-    return tuple(points)
+
+    return tuple(each(measure, (0, *rank_grid(most, plan.rank_points, include=min(rank, most)))))
 
 
 def worst_on_validation(release: Release, far: float, plan: AuditPlan, bootstrap: SubjectBootstrap) -> WorstPoint:
     """Return the worst attacker on validation people; an unsupported FAR is bounded by the smallest supported one."""
-    found = []
-    for attack in curve_attacks(plan):
+
+    def measure(attack: Attack) -> WorstPoint:
         _, tail = tune(attack.train(release, 0, plan), release.validation, plan)
-        point, low, high = _tar_interval(tail, far, bootstrap)
-        found.append(WorstPoint(attack, point, low, high))
+        return WorstPoint(attack, *_tar_interval(tail, far, bootstrap))
+
+    found = each(measure, curve_attacks(plan))
     return max(found, key=lambda worst: (worst.high, worst.tar))
 
 

@@ -16,6 +16,7 @@ from faceblind._errors import HygieneError
 from faceblind.attack import Cosine, RidgeProbe
 from faceblind.audit.evaluate import Attack, curve_of, run_seed, summarise
 from faceblind.audit.gate import judge
+from faceblind.audit.parallel import each
 from faceblind.audit.plan import AuditPlan
 from faceblind.audit.power import detection_power
 from faceblind.audit.provenance import provenance
@@ -201,8 +202,8 @@ class _Audit:
                 done += 1
             self._utility(raw, release)
         self.progress("error trade-off curves", done, steps)
-        for release in releases:
-            self._curves(attacks, release, bootstrap)
+        wanted = [pair for release in releases for pair in self._curves_of(attacks, release)]
+        self.curves = each(lambda pair: curve_of(*pair, plan, bootstrap), wanted)
         self.progress("rank curve", done + 1, steps)
         if self.fitted.basis is not None:
             self.rank_curve = rank_curve(self.data, self.fitted.basis, projector.rank, plan)
@@ -213,7 +214,7 @@ class _Audit:
         return self
 
     def _attack(self, attack: Attack, release: Release, bootstrap: SubjectBootstrap, people: int) -> None:
-        outcomes = [run_seed(attack, release, seed, self.plan, bootstrap) for seed in attack.seeds(self.plan)]
+        outcomes = each(lambda seed: run_seed(attack, release, seed, self.plan, bootstrap), attack.seeds(self.plan))
         self.rows += [row for outcome in outcomes for row in outcome.rows]
         self.summary += summarise(outcomes, people)
         self.attackers.append(
@@ -226,19 +227,16 @@ class _Audit:
             }
         )
 
-    def _curves(self, attacks: Sequence[Attack], release: Release, bootstrap: SubjectBootstrap) -> None:
-        """Draw cosine, and the learning attacker that reads most from this release at the reference FAR."""
-        far = reference_point(self.summary)
+    def _curves_of(self, attacks: Sequence[Attack], release: Release) -> list[tuple[Attack, Release]]:
+        """Choose cosine, and the learning attacker that reads most from this release at the reference FAR."""
         learned = [s for s in self.summary if s.trained_on is not None]
-        worst = worst_of(learned, release.name, far)
-        for attack in attacks:
-            mine = worst is not None and (attack.attacker.name, attack.trained_on, attack.k) == (
-                worst.attacker,
-                worst.trained_on,
-                worst.k,
-            )
-            if not attack.attacker.learns or mine:
-                self.curves.append(curve_of(attack, release, self.plan, bootstrap))
+        worst = worst_of(learned, release.name, reference_point(self.summary))
+        best = None if worst is None else (worst.attacker, worst.trained_on, worst.k)
+        return [
+            (attack, release)
+            for attack in attacks
+            if not attack.attacker.learns or (attack.attacker.name, attack.trained_on, attack.k) == best
+        ]
 
     def _utility(self, raw: Release, release: Release) -> None:
         overlap, used = neighbour_overlap(raw.test.vectors, release.test.vectors)

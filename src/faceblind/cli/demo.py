@@ -14,7 +14,7 @@ def demo(
         "demo-out"
     ),
     people: Annotated[int, Parameter(help="Synthetic people to render.")] = 100,
-    images_per_person: Annotated[int, Parameter(help="Portraits of each.")] = 12,
+    images_per_person: Annotated[int, Parameter(help="Portraits of each.")] = 10,
     encoder: Annotated[str, Parameter(help="sscd, sscd-distilled (six times faster) or onnx:FILE.")] = "sscd",
     seed: Annotated[int, Parameter(help="Seed of everything drawn.")] = 0,
     show: Annotated[bool, Parameter(help="Open the report in a browser when there is one.")] = False,

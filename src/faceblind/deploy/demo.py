@@ -44,7 +44,7 @@ def run_demo(
     folder: str | Path,
     *,
     people: int = 100,
-    images_per_person: int = 12,
+    images_per_person: int = 10,
     encoder: str = "sscd",
     seed: int = 0,
     workers: int = 2,

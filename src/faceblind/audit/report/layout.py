@@ -37,7 +37,7 @@ def lay_out(unit: NDArray[np.float32], *, seed: int) -> tuple[Method, NDArray[np
         return "PCA", leading
     try:
         import sklearn.manifold
-        import threadpoolctl  # type: ignore[import-untyped]
+        import threadpoolctl
     except ImportError:
         return "PCA", leading
     tsne = sklearn.manifold.TSNE(
