@@ -98,7 +98,7 @@ def tail_against_product(runs: int) -> list[str]:
         tail = score_tail(X, identity, far_max=far, slack=1)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        held = tail.top.nbytes + tail.top_pair.nbytes
+        held = tail.top.nbytes + tail.places.places.nbytes
         rows.append(
             f"| exact all-pairs tail / bare float32 product, n=20,000, d=512, FAR up to {far:g} | <= 1.15 | {text}; "
             f"tail holds {held / 2**20:.1f} MiB of {tail.nonmated:,} scores, peak {peak / 2**20:.0f} MiB (n x n would be "

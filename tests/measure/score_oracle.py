@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from faceblind.measure import ScoreTail
+from faceblind.measure.survivors import PairPlaces
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,14 @@ def tail_of_scores(
 ) -> ScoreTail:
     """A `ScoreTail` that holds every given score, for tests of what reads it."""
     order = np.argsort(-nonmated, kind="stable")
+    people = int(images.size)  # one row each, in one block
+    places = pairs[order, 0].astype(np.int64) * people + pairs[order, 1]
     return ScoreTail(
         mated=mated.astype(np.float32),
         mated_subject=mated_subject.astype(np.int32),
         top=nonmated[order].astype(np.float32),
-        top_pair=pairs[order].astype(np.int32),
+        places=PairPlaces(places, np.array([[0, 0, people]])),
+        subject_of_row=np.arange(people, dtype=np.int32),
         nonmated=int(nonmated.size),
         images=images.astype(np.int64),
         at={},

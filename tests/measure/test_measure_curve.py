@@ -21,11 +21,8 @@ def with_histograms(tail: ScoreTail) -> ScoreTail:
     bins = subject_bins(tail.subjects)
     by_subject = np.zeros((tail.subjects, bins), int)
     for side in (0, 1):
-        np.add.at(by_subject, (tail.top_pair[:, side], place // (HISTOGRAM_BINS // bins)), 1)
-    fields = {name: getattr(tail, name) for name in ("mated", "mated_subject", "top", "top_pair", "nonmated", "images")}
-    return ScoreTail(
-        **fields, at={}, histogram=np.bincount(place, minlength=HISTOGRAM_BINS), subject_histogram=by_subject
-    )
+        np.add.at(by_subject, (tail.pairs_of()[:, side], place // (HISTOGRAM_BINS // bins)), 1)
+    return replace(tail, histogram=np.bincount(place, minlength=HISTOGRAM_BINS), subject_histogram=by_subject)
 
 
 def gaussian_tail(mated_mean: float, mated_sd: float, mean: float, sd: float) -> ScoreTail:
@@ -162,7 +159,7 @@ def test_a_mated_score_at_the_threshold_itself_is_accepted():
     mated, nonmated = rng.integers(-400, 600, 240) / 32_768, rng.integers(-500, 500, 5400) / 32_768
     pairs = rng.permuted(np.tile([0, 1], (5400, 1)), axis=1)
     tail = with_histograms(tail_of_scores(mated, np.arange(240) % 2, nonmated, pairs, np.array([16, 16])))
-    curve = det_curve(replace(tail, top=tail.top[:50], top_pair=tail.top_pair[:50]))
+    curve = det_curve(replace(tail, top=tail.top[:50]))
     assert np.isin(curve.thresholds, mated.astype(np.float32)).sum() > 5
     for far, fnmr, threshold in zip(curve.far, curve.fnmr, curve.thresholds, strict=True):
         assert fnmr == np.mean(mated < threshold)

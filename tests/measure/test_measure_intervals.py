@@ -110,7 +110,7 @@ def test_long_tails_are_thinned_without_bias():
     assert tail.top.size > 12_000
     bootstrap = SubjectBootstrap.of(50, draws=600, rng=np.random.default_rng(0))
     found = bootstrap.tar_calibrated(tail, 0.1)
-    scores, (first, second) = tail.top, tail.top_pair.T
+    scores, (first, second) = tail.top, tail.pairs_of().T
     exact = []
     for weights in bootstrap.weights.astype(float):
         total = ((weights @ tail.images) ** 2 - (weights**2) @ tail.images**2) / 2

@@ -137,7 +137,7 @@ class SubjectBootstrap:
                 -min(depth, tail.top.size) // _TAIL_POINTS
             )  # beyond a few thousand, one stands for its neighbours
             scores = tail.top[:depth:stride]
-            first, second = tail.top_pair[:depth:stride].T
+            first, second = tail.pairs_of(slice(None, depth, stride)).T
             unfinished = [open_draws[:0]]
             for start in range(0, open_draws.size, _CHUNK):
                 draws = open_draws[start : start + _CHUNK]

@@ -19,6 +19,21 @@ from faceblind.measure.blocks import Block
 _WORTH_SPLITTING = 1 << 20
 
 
+@dataclass(frozen=True, eq=False)
+class PairPlaces:
+    """Where scores stood in their blocks; turned into pairs of rows only when asked, for few of them as a rule."""
+
+    places: NDArray[np.int64]
+    origins: NDArray[np.int64]
+
+    def rows(self, which: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the two rows of each pair in a slice of the scores."""
+        places = self.places[which]
+        i0, j0, width = self.origins.T[:, places >> 32]
+        row, column = np.divmod(places & 0xFFFFFFFF, width)
+        return row + i0, column + j0
+
+
 @dataclass
 class Survivors:
     """Collects the `need` highest scores of all blocks, with the pair of rows of each.
@@ -27,14 +42,11 @@ class Survivors:
     ----------
     need : int
         How many scores to keep.
-    rows : int
-        Number of rows of the table; `finish` gives a pair (i, j) as ``i * rows + j``.
     bound : float32
         Scores under it are dropped; rises while scores come in.
     """
 
     need: int
-    rows: int
     bound: np.float32
 
     def __post_init__(self) -> None:
@@ -68,8 +80,8 @@ class Survivors:
         if self.kept > 2 * self.need + 65_536:
             self._prune()
 
-    def finish(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the scores in descending order and their pairs; ties stand in the order in which they came."""
+    def finish(self) -> tuple[NDArray[np.float32], PairPlaces]:
+        """Return the scores in descending order and where each stood; ties stay in the order in which they came."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -81,10 +93,7 @@ class Survivors:
         keys = (~ascending).astype(np.uint64) << np.uint64(32) | np.arange(values.size, dtype=np.uint64)
         keys.sort()
         order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        values, places = values[order], places[order]
-        i0, j0, width = np.array(self._origins, dtype=np.int64).reshape(-1, 3).T[:, places >> 32]
-        row, column = np.divmod(places & 0xFFFFFFFF, width)
-        return values, (row + i0) * self.rows + (column + j0)
+        return values[order], PairPlaces(places[order], np.array(self._origins, dtype=np.int64).reshape(-1, 3))
 
     def _search(
         self, flat: NDArray[np.float32], base: int, start: int, stop: int

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import DataError
 from faceblind.measure.blocks import BLOCK, Block, score_blocks
-from faceblind.measure.survivors import Survivors
+from faceblind.measure.survivors import PairPlaces, Survivors
 
 SUPPORTED = 30
 """False accepts that must be allowed for an operating point to be called supported (the rule of 30)."""
@@ -39,7 +39,7 @@ class ScoreTail:
     mated : (p,) float32
         Every mated score, and `mated_subject` (p,) the subject it belongs to.
     top : (t,) float32
-        The highest non-mated scores in descending order, and `top_pair` (t, 2) the subjects of each.
+        The highest non-mated scores in descending order; `pairs_of` tells the subjects of each.
     nonmated : int
         Number of all non-mated pairs.
     images : (m,) int64
@@ -53,7 +53,8 @@ class ScoreTail:
     mated: NDArray[np.float32]
     mated_subject: NDArray[np.int32]
     top: NDArray[np.float32]
-    top_pair: NDArray[np.int32]
+    places: PairPlaces
+    subject_of_row: NDArray[np.int32]
     nonmated: int
     images: NDArray[np.int64]
     at: dict[float, tuple[int, int]]
@@ -64,6 +65,10 @@ class ScoreTail:
     def subjects(self) -> int:
         """Number of people."""
         return int(self.images.size)
+
+    def pairs_of(self, which: slice = slice(None)) -> NDArray[np.int32]:
+        """Return the two subjects of each of the highest non-mated scores in a slice, (t, 2)."""
+        return np.stack([self.subject_of_row[rows] for rows in self.places.rows(which)], axis=1)
 
     @property
     def paired_subjects(self) -> int:
@@ -207,7 +212,7 @@ class _Scan:
         return np.float32(np.partition(scores, scores.size - rank)[scores.size - rank])
 
     def run(self, block: int, bound: np.float32) -> Survivors:
-        top = Survivors(self.need, self.n, bound)
+        top = Survivors(self.need, bound)
         size = min(block, self.n)
         self.lower = np.tri(size, dtype=np.bool_)
         for part in score_blocks(self.vectors, block=block):
@@ -217,13 +222,13 @@ class _Scan:
         return top
 
     def result(self, top: Survivors) -> ScoreTail:
-        values, pairs = top.finish()
-        subjects = np.stack([self.codes[pairs // self.n], self.codes[pairs % self.n]], axis=1)
+        values, places = top.finish()
         return ScoreTail(
             mated=np.concatenate(self.mated_scores),
             mated_subject=np.concatenate(self.mated_codes),
             top=values,
-            top_pair=subjects,
+            places=places,
+            subject_of_row=self.codes,
             nonmated=self.nonmated,
             images=self.images,
             at={t: (int(c[0]), int(c[1])) for t, c in zip(self.thresholds, self.counts, strict=True)},
