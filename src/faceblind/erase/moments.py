@@ -176,6 +176,7 @@ def _sum_groups(
         own = np.zeros((int(codes[stop - 1] - codes[start]) + 1, rows.shape[1]))
         taken = np.empty((min(_ROWS, stop - start), rows.shape[1]), dtype=rows.dtype)
         wide = np.empty(taken.shape)
+        columns = np.arange(taken.shape[0], dtype=np.int32)
         for begin in range(start, stop, _ROWS):
             end = min(begin + _ROWS, stop)
             part = wide[: end - begin]
@@ -184,11 +185,12 @@ def _sum_groups(
             if not np.isfinite(squared).all() or not squared.all():
                 _refuse(part, order[begin:end], first_row)
             starts = _run_starts(codes[begin:end])
+            pointers = np.append(starts, end - begin).astype(np.int32)
             matrix = sparse.csr_array(
-                (1 / np.sqrt(squared), np.arange(end - begin), np.append(starts, end - begin)),
-                shape=(starts.size, end - begin),
+                (1 / np.sqrt(squared), columns[: end - begin], pointers), shape=(starts.size, end - begin)
             )
-            own[codes[begin:end][starts] - codes[start]] += matrix @ part
+            group = int(codes[begin] - codes[start])  # codes of a slice follow each other
+            own[group : group + starts.size] += matrix @ part
         return int(codes[start]), own
 
     if order.size:
