@@ -101,3 +101,10 @@ def test_a_leak_that_is_neither_shown_nor_ruled_out_is_no_conclusion():
     assert said.level == "inconclusive"
     assert "up to 13.7 % cannot be ruled out" in said.headline
     assert verdict(RAW, replace(few, release="isp")).level == "reduced"  # at least it is less than it was
+
+
+def test_only_rates_that_the_test_people_cannot_support_are_called_bounds():
+    frozen = replace(RAW, calibration="validation", far_target=1e-4, grade="unsupported")
+    assert not any("upper bound" in sentence for sentence in verdict(RAW, ISP, frozen).sentences)
+    bound = replace(frozen, calibration="test")
+    assert any("At FAR 0.0001" in sentence for sentence in verdict(RAW, ISP, bound).sentences)

@@ -67,7 +67,7 @@ def give_verdict(
         sentences += _cost(utility, shown.release)
     if power is not None:
         sentences.append(_power(power))
-    unsupported = sorted({s.far_target for s in summary if s.grade == "unsupported"})
+    unsupported = sorted({s.far_target for s in summary if s.grade == "unsupported" and s.calibration == "test"})
     if unsupported:
         listed = ", ".join(f"{f:g}" for f in unsupported)
         sentences.append(f"At FAR {listed} the data supports only an upper bound; no smaller leak was measured there.")

@@ -181,6 +181,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "whole": lambda said: str(said).replace(" %", f"{text.NBSP}%"),  # a number keeps its sign
         "percent": text.percent,
         "bound": text.percent_bound,
         "rate": text.rate,
