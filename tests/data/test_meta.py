@@ -116,3 +116,12 @@ def test_damaged_table_metadata(damaged, message):
 def test_fields_of_later_versions_are_ignored():
     data = json.loads(TableMeta(synthetic=True).to_json()) | {"later": 1}
     assert TableMeta.from_json(json.dumps(data)) == TableMeta(synthetic=True)
+
+
+def test_differences_are_short_enough_to_read():
+    ours = replace(SOME, weights_sha256="a" * 64, preprocessing='{"size": 320, "channels": "RGB"}')
+    theirs = replace(SOME, weights_sha256="b" * 64, preprocessing='{"size": 112, "channels": "RGB"}')
+    assert ours.differs_from(theirs) == [
+        "weights_sha256: aaaaaaaaaaaa... != bbbbbbbbbbbb...",
+        "preprocessing: size 320 != 112",
+    ]

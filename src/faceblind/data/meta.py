@@ -13,6 +13,9 @@ METADATA_KEY = "faceblind"
 """Key under which tables and projector files carry their JSON metadata."""
 
 
+_HASH = 64  # hex digits of a SHA-256
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
     """What makes two vectors comparable: the same weights, read the same way.
@@ -38,7 +41,7 @@ class Fingerprint:
         """List what differs, one ``"field: ours != theirs"`` each; empty when vectors are comparable."""
         names = ("weights_sha256", "dim", "pooling", "preprocessing", "precision")
         return [
-            f"{name}: {getattr(self, name)} != {getattr(other, name)}"
+            f"{name}: {_difference(getattr(self, name), getattr(other, name))}"
             for name in names
             if getattr(self, name) != getattr(other, name)
         ]
@@ -72,6 +75,20 @@ _TYPES: dict[str, type] = {
     "preprocessing": str,
     "precision": str,
 }
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    """Put two values side by side: of hashes the beginning, of preprocessing the steps that differ."""
+    try:
+        mine, other = json.loads(ours), json.loads(theirs)
+    except (TypeError, ValueError):
+        mine = other = None
+    if isinstance(mine, dict) and isinstance(other, dict):
+        steps = sorted(key for key in mine.keys() | other.keys() if mine.get(key) != other.get(key))
+        return ", ".join(f"{key} {json.dumps(mine.get(key))} != {json.dumps(other.get(key))}" for key in steps)
+    if isinstance(ours, str) and len(ours) == len(theirs) == _HASH:
+        return f"{ours[:12]}... != {theirs[:12]}..."
+    return f"{ours} != {theirs}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -151,7 +151,7 @@ def read_with_findings(
     noticed = inspector.findings()
     errors = [finding for finding in noticed if finding.severity == "error"]
     if errors and not drop_bad_rows:
-        dropping = "re-embed those images, or read with drop_bad_rows=True to leave them out"
+        dropping = "re-embed those images, or leave them out with --drop-bad-rows (in Python, drop_bad_rows=True)"
         told = "; ".join(finding.message.rpartition(";")[0] for finding in errors)
         raise DataError(f"{table.path}: {told}; {dropping}")
     if kept == 0:
