@@ -100,7 +100,7 @@ def test_bad_rows_stop_the_reading_and_are_named(tmp_path):
     ) as caught:
         read_table(path)
     assert "the vectors of row 3 (k3) are all zeros" in str(caught.value)
-    assert "read with drop_bad_rows=True" in str(caught.value)
+    assert "leave them out with --drop-bad-rows (in Python, drop_bad_rows=True)" in str(caught.value)
 
 
 def test_bad_rows_can_be_left_out_and_are_still_named(tmp_path):
