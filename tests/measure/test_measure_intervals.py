@@ -160,14 +160,6 @@ def test_the_fnmr_band_is_the_percentile_interval_at_each_threshold():
     assert high[3] == pytest.approx(1 - 0.025 ** (1 / 14))
 
 
-def test_seeds_are_averaged_within_draws():
-    bootstrap = SubjectBootstrap.of(5, draws=3, rng=np.random.default_rng(0))
-    rng = np.random.default_rng(1)
-    up = rng.random(1000)
-    point, low, high = bootstrap.mean_interval([0.4, 0.6], [up, 1 - up], 5)
-    assert (point, low, high) == pytest.approx((0.5, 0.5, 0.5))
-
-
 @pytest.mark.parametrize("people", [1, 2, 13, 80])
 def test_all_or_nothing_gives_the_exact_bound_for_that_many_people(people):
     bound = 1 - 0.025 ** (1 / people)

@@ -109,14 +109,6 @@ class SubjectBootstrap:
         fnmr = 1 - _safe_ratio(self._real @ accepted, (self._real @ tail.mated_pairs())[:, None])
         return _crossing(fmr, fnmr)
 
-    def mean_interval(
-        self, points: list[float], draws: list[NDArray[np.float64]], people: int
-    ) -> tuple[float, float, float]:
-        """Average several seeds: return the mean point and the interval of the mean, draws of people shared."""
-        point = float(np.mean(points))
-        low, high = percentile_interval(point, np.mean(draws, axis=0), people)
-        return point, low, high
-
     def _ratio(self, numerator: NDArray[np.int64], denominator: NDArray[np.int64]) -> NDArray[np.float64]:
         return _safe_ratio(self._real @ numerator, self._real @ denominator)
 

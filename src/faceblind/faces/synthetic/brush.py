@@ -101,9 +101,3 @@ class Brush:
             colour = self.near(colours[int(self.uniform(0, len(colours)))], 0.05)
             r = self.uniform(*size)
             self.disc(self.uniform(-0.05, 1.05), self.uniform(*y), r, r * self.uniform(0.6, 1.1), colour)
-
-    def speckle(self, strength: float) -> None:
-        """Add fine texture."""
-        pixels = np.asarray(self.image, dtype=np.float32)
-        pixels = pixels + self.rng.normal(0.0, 255.0 * strength, (self.side, self.side, 1)).astype(np.float32)
-        self._start(Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)))
