@@ -85,15 +85,19 @@ class Survivors:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-        self._prune()
-        values, places = self.values[0], self.places[0]
+        values, places = self._joined()
         # One integer holds the score (upper half, larger is smaller) and the position: a plain sort is then stable.
         bits = values.view(np.uint32)
-        ascending = np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
-        keys = (~ascending).astype(np.uint64) << np.uint64(32) | np.arange(values.size, dtype=np.uint64)
-        keys.sort()
-        order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        return values[order], PairPlaces(places[order], np.array(self._origins, dtype=np.int64).reshape(-1, 3))
+        keys = np.empty((values.size, 2), dtype="<u4")
+        keys[:, 0] = np.arange(values.size, dtype=np.uint32)
+        keys[:, 1] = np.where(bits >> 31 == 1, bits, ~(bits | np.uint32(1 << 31)))
+        keys.view("<u8").reshape(-1).sort()
+        order = keys[:, 0]
+        values = values[order]
+        if values.size > self.need:  # keep a tie at the cut whole
+            kept = values.size - int(np.searchsorted(values[::-1], values[self.need - 1]))
+            values, order = values[:kept], order[:kept]
+        return values, PairPlaces(places[order], np.array(self._origins, dtype=np.int64).reshape(-1, 3))
 
     def _search(
         self, flat: NDArray[np.float32], base: int, start: int, stop: int
@@ -105,9 +109,14 @@ class Survivors:
         index += base + start
         return values, index
 
+    def _joined(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        if not self.values:
+            return np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
+        return np.concatenate(self.values), np.concatenate(self.places)
+
     def _prune(self) -> None:
-        values = np.concatenate(self.values) if self.values else np.empty(0, dtype=np.float32)
-        places = np.concatenate(self.places) if self.places else np.empty(0, dtype=np.int64)
+        """Drop what can no longer be among the highest, and raise the bound."""
+        values, places = self._joined()
         if values.size > self.need:
             cut = np.partition(values, values.size - self.need)[values.size - self.need]
             keep = values >= cut
