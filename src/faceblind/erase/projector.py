@@ -29,7 +29,8 @@ from faceblind.erase.rank import RankChoice
 FORMAT = "faceblind.projector/1"
 TINY = 1e-8
 """Rows whose remainder is shorter than this (relative to the row) become zeros instead of amplified rounding."""
-_ROWS = 4_096
+_ROWS = 2_048
+_UNDERFLOW = 1e-30  # squares of float32 lengths lose digits below this
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,11 +182,11 @@ class Projector:
             part = slice(start, start + _ROWS)
             with np.errstate(over="ignore"):  # too large becomes infinite, and is then named with its row
                 rows = np.ascontiguousarray(Z[part], dtype=np.float32)
-            length = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+            length = _squared_lengths(rows)
             if not np.isfinite(length).all():
                 self._refuse(rows, first_row + start)
             self._project(rows, out[part], compact=compact)
-            left = np.einsum("ij,ij->i", out[part], out[part], dtype=np.float64)
+            left = _squared_lengths(out[part])
             kept[part] = np.divide(left, length, out=np.zeros(length.size), where=length > 0)
             gone = left <= TINY**2 * np.maximum(length, np.finfo(np.float32).tiny)
             gone |= kept[part] < np.finfo(np.float32).eps ** 2 * max(self.dim, 8)  # nothing but rounding is left
@@ -227,7 +228,7 @@ class Projector:
         if formula == "compact":
             np.matmul(rows, self._complement32, out=out)
         elif formula == "low-rank":
-            np.matmul(rows @ self._basis32, -self._basis32.T, out=out)
+            np.matmul(rows @ self._basis32, self._minus_basis32, out=out)
             out += rows
         else:
             np.matmul(rows @ self._complement32, self._complement32.T, out=out)
@@ -235,6 +236,10 @@ class Projector:
     @cached_property
     def _basis32(self) -> NDArray[np.float32]:
         return self.basis.astype(np.float32)
+
+    @cached_property
+    def _minus_basis32(self) -> NDArray[np.float32]:
+        return np.ascontiguousarray(-self._basis32.T)
 
     @cached_property
     def _complement32(self) -> NDArray[np.float32]:
@@ -280,6 +285,16 @@ class Projector:
                 "fit_digest": self.fit_digest,
             },
         }
+
+
+def _squared_lengths(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return squared lengths: float32 dot products, and float64 where those could over- or underflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        fast = np.vecdot(rows, rows)
+    if np.isfinite(fast).all() and (fast > _UNDERFLOW).all():
+        return np.asarray(fast, dtype=np.float64)
+    exact: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return exact
 
 
 def digest_of(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:
