@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from score_oracle import all_pairs, multiset
 
 from faceblind._errors import DataError
 from faceblind.data.embeddings import unit_rows
-from faceblind.measure import ScoreTail, score_tail, survivors, tail, threshold_at
+from faceblind.measure import ScoreTail, score_tail, tail, threshold_at
 from faceblind.measure.blocks import Block
 from faceblind.measure.survivors import Survivors
 from faceblind.measure.tail import subject_bins
@@ -121,7 +123,7 @@ def nonmated_scores(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("processors", [1, 3, 64])
 def test_large_blocks_are_searched_in_slices_with_the_same_result(processors, monkeypatch):
-    monkeypatch.setattr(survivors.os, "sched_getaffinity", lambda _: range(processors), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(processors), raising=False)
     vectors = exact_rows(np.random.default_rng(6), 1100, 8, peak=20)
     labels = np.random.default_rng(7).permutation(np.repeat(np.arange(275), 4))
     found = score_tail(vectors, labels, far_max=1e-3)  # one block of 1.2 million scores

@@ -6,12 +6,13 @@ not depend on how many processors a machine has.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from faceblind._processors import processors
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,13 +21,9 @@ R = TypeVar("R")
 def each(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply a function to every item, several at a time, and return the results in order."""
     todo = list(items)
-    workers = min(len(todo), _processors())
+    workers = min(len(todo), processors())
     with threadpool_limits(limits=1, user_api="blas"):
         if workers <= 1:
             return [function(item) for item in todo]
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, todo))
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

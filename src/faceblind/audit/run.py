@@ -33,7 +33,7 @@ from faceblind.audit.releases import (
 from faceblind.audit.result import AuditResult, Curve, Power, RankPoint, Row, Summary, Utility
 from faceblind.audit.verdict import LIMITS, give_verdict, reference_point, worst_of
 from faceblind.data.embeddings import EmbeddingSet
-from faceblind.data.findings import Finding
+from faceblind.data.findings import Finding, worst_first
 from faceblind.data.hygiene import check_hygiene
 from faceblind.data.split import IdentitySplit
 from faceblind.erase import Projector
@@ -132,7 +132,7 @@ def run_audit(
         hygiene.append(seen)
     empty = nothing_left(data, fitted.projector)
     hygiene += [empty] if empty else []
-    hygiene.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
+    hygiene = worst_first(hygiene)
     if on_findings is not None:
         on_findings(hygiene)
     serious = [finding for finding in hygiene if finding.severity != "note"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""Worst first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +38,8 @@ class Finding:
             "examples": list(self.examples),
             "message": self.message,
         }
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings by severity, errors first; those of one severity keep their order."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

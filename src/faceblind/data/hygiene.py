@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind.data.embeddings import EmbeddingSet
-from faceblind.data.findings import Finding
+from faceblind.data.findings import Finding, worst_first
 from faceblind.data.split import IdentitySplit
 from faceblind.measure import pairs_above
 
@@ -45,7 +45,7 @@ def check_hygiene(
     if split is not None:
         shared = split.shared_identities(identity)
         findings += [shared] if shared else []
-    return tuple(sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
+    return tuple(worst_first(findings))
 
 
 def _duplicates(

@@ -8,7 +8,6 @@ CPU one photograph fills a core.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import EncoderError, MissingExtraError, UsageError
+from faceblind._processors import processors
 from faceblind.data.meta import Fingerprint
 from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.images import decoding_steps
@@ -189,7 +189,7 @@ def _is_fixed(axis: Any, *, other_than: int) -> bool:
 
 def _thread_count(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return processors()
     if threads < 1:
         raise UsageError(f"threads must be at least 1, got {threads}")
     return threads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from faceblind._errors import DataError
+from faceblind._processors import processors
 from faceblind.data.embeddings import bad_rows
 
 _ROWS = 1_024
@@ -194,7 +194,7 @@ def _sum_groups(
         return int(codes[start]), own
 
     if order.size:
-        with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(runs, processors())) as pool:
             for first, own in pool.map(add_up, cuts[:-1], cuts[1:]):
                 sums[first : first + own.shape[0]] += own
     return sums

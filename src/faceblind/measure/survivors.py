@@ -6,7 +6,6 @@ slices as there are processors (numpy releases the interpreter while it compares
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from faceblind._processors import processors
 from faceblind.measure.blocks import Block
 
 _WORTH_SPLITTING = 1 << 20
@@ -55,7 +55,7 @@ class Survivors:
         self._origins: list[tuple[int, int, int]] = []
         self.kept = 0
         self._mask = np.empty(0, dtype=np.bool_)
-        self._slices = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        self._slices = min(4, processors())
         self._pool: ThreadPoolExecutor | None = None
 
     def offer(self, part: Block) -> None:

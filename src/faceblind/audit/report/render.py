@@ -26,6 +26,7 @@ from faceblind.audit.report.provenance import provenance
 from faceblind.audit.report.styles import look, release_explanation, release_name, release_order
 from faceblind.audit.report.table import tables
 from faceblind.audit.result import SCHEMA
+from faceblind.data.findings import SEVERITIES
 
 _REQUIRED: Final = (
     "synthetic",
@@ -44,8 +45,6 @@ _REQUIRED: Final = (
 
 # Lone surrogates (file names that are not UTF-8) cannot be written; control characters are not allowed in HTML.
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-_SEVERITIES: Final = ("error", "warning", "note")
 
 
 def render_html(record: Mapping[str, Any], extras: ReportExtras | None = None) -> str:
@@ -106,7 +105,7 @@ def _context(record: Mapping[str, Any], extras: ReportExtras | None) -> dict[str
     extras = extras or ReportExtras()
     maps, map_legend = panels.map_panels(extras)
     power = record["power"]
-    hygiene = sorted(record["hygiene"], key=lambda f: _SEVERITIES.index(f["severity"]))
+    hygiene = sorted(record["hygiene"], key=lambda f: SEVERITIES.index(f["severity"]))
     utility_order = release_order(u["release"] for u in record["utility"])
     return {
         "record": record,
