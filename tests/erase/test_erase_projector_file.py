@@ -122,11 +122,31 @@ def test_everything_in_the_file_is_in_the_digest(projector):
         "fit_images": 34,
         "fit_people": "ab",
         "fit_digest": "bc",
+        "lift": orthonormal(np.random.default_rng(1), 12, 4),
+        "mean": np.zeros(12),
+        "settings": {"shrinkage": 0.5},
     }
     fields = {field.name for field in dataclasses.fields(Projector)} - {"compact_check"}
     assert fields == set(changed)
     for name, value in changed.items():
         assert dataclasses.replace(projector, **{name: value}).digest != projector.digest, name
+
+
+def test_orthogonal_projectors_keep_the_digest_they_had_before_there_were_others():
+    plain = Projector.of(
+        np.eye(4)[:, :2],
+        method="isp",
+        choice=RankChoice(rule="given"),
+        spectrum=[2.0, 1.0],
+        compact_check=np.array([0.5, 0.25]),
+        fit_identities=3,
+        fit_images=9,
+        fit_people="aa",
+        fit_digest="bb",
+    )
+    assert plain.digest == "4ed2e4dc6a4c4753dda5f36ecbbbf49d78ca72a7dd550ac3b2df30fe4074d775"
+    assert set(plain.header()) == {"format", "method", "choice", "encoder", "synthetic", "fit"}
+    assert set(plain.tensors()) == {"basis", "spectrum", "compact_check"}
 
 
 def test_the_digest_is_that_of_the_file_on_machines_that_round_otherwise(path, projector, monkeypatch):

@@ -89,7 +89,7 @@ def apply_table(
     if table.dim != projector.dim:
         raise ProjectorError(f"the projector is for vectors of {projector.dim} features, {table.path} has {table.dim}")
     stored = dtype or ("float16" if table.dtype == np.float16 else "float32")
-    dim = projector.dim - projector.rank if compact else projector.dim
+    dim = projector.compact_dim if compact else projector.dim
     meta = TableMeta(encoder=table.meta.encoder, synthetic=table.meta.synthetic, projector=projector.digest)
     emptied: list[str] = []
     count = 0

@@ -1,4 +1,4 @@
-"""Fit ISP on a table of any size: one pass, per-identity sums, memory that grows with identities and not with rows."""
+"""Fit an eraser on a table of any size: one pass, sums per identity, memory that grows with identities and not with rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from faceblind._errors import DataError
 from faceblind.data.tables import EmbeddingTable
-from faceblind.erase import ISP, IdentityMoments, Projector
-from faceblind.erase.isp import identity_directions, projector_of, settle_rank
+from faceblind.erase import Projector
+from faceblind.erase.methods import directions_from, moments_for
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,21 @@ class TableFit:
 def fit_table(
     table: EmbeddingTable,
     *,
+    method: str = "isp",
     rank: int | None = None,
     samples: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> TableFit:
-    """Fit ISP from one pass over a table with identities.
+    """Fit an eraser from one pass over a table with identities.
 
     Identities with a single image are left out: their mean is image noise.
 
     Parameters
     ----------
+    method : str
+        One of `faceblind.erase.methods.MOMENT_METHODS`.
     rank : int, optional
-        Dimensions to remove; when missing, 192 or the most that the identities support.
+        Dimensions to remove; when missing, 192 or the most that the identities support (all of LEACE's).
     samples : collection of str, optional
         Use only the rows with these keys (the fit part of a split).
 
@@ -43,10 +46,12 @@ def fit_table(
     ------
     RankError
         The rank asked for is larger than the data supports; the message says the most it supports.
+    UsageError
+        The method needs the vectors themselves.
     DataError
         Fewer than two identities with two images; a non-finite or zero row.
     """
-    moments = IdentityMoments()
+    moments = moments_for(method)
     wanted = None if samples is None else np.array(sorted(samples), dtype=np.str_)
     done = 0
     for batch in table.batches():
@@ -62,19 +67,11 @@ def fit_table(
         raise DataError(
             f"{table.path}: none of its identities has two images; fit on people with several photographs each"
         )
-    basis, spectrum = identity_directions(moments)
+    directions = directions_from(method, moments)
     people = int(moments.counts().size)
-    chosen, note = settle_rank(rank, basis, identities=people)
+    chosen, note = directions.settle(rank)
     note += f"; fitted on {moments.rows_:,} images of {people:,} identities"
     if dropped:
         note += f"; {dropped} identities with a single image were left out"
-    projector = projector_of(
-        basis,
-        spectrum,
-        chosen,
-        moments,
-        method=ISP.method,
-        encoder=table.meta.encoder,
-        synthetic=table.meta.synthetic,
-    )
+    projector = directions.projector(chosen, encoder=table.meta.encoder, synthetic=table.meta.synthetic)
     return TableFit(projector, note)

@@ -8,32 +8,36 @@ it was fitted on; what remains for other people is an empirical question, and th
 
 from __future__ import annotations
 
-import hashlib
-from typing import Self
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
+from numpy.typing import NDArray
 
-from faceblind._errors import DataError, RankError
 from faceblind.data.meta import Fingerprint
-from faceblind.erase.base import LinearEraser, svd_flip
-from faceblind.erase.moments import IdentityMoments
+from faceblind.erase.base import MomentEraser, mean_differences
+from faceblind.erase.directions import DEFAULT_RANK, Directions, check_rank, left_vectors
+from faceblind.erase.moments import IdentityMoments, moments_digest, people_digest
 from faceblind.erase.projector import Projector
 from faceblind.erase.rank import RankChoice
 
-DEFAULT_RANK = 192
-"""The paper's rank for 512-d encoders, taken when none is asked for; half the dimensions, or what the data supports, if less."""
-_RELATIVE = 1e-6  # singular values below this share of the largest are rounding of float32 input
+__all__ = [
+    "DEFAULT_RANK",
+    "ISP",
+    "check_rank",
+    "identity_directions",
+    "moments_digest",
+    "most_rank",
+    "people_digest",
+    "projector_of",
+    "settle_rank",
+]
 
 
-class ISP(LinearEraser):
-    """Identity Sanitization Projection, mean-only form.
+class ISP(MomentEraser):
+    """Identity Sanitization Projection, mean-only form; identities weigh the same.
 
     Parameters
     ----------
-    rank : int
-        Dimensions to remove, at most ``min(d, m - 1)`` for m identities (less when their means are dependent).
+    rank : int, optional
+        Dimensions to remove, at most ``min(d - 1, m - 1)`` for m identities (less when their means are dependent).
 
     Attributes
     ----------
@@ -43,28 +47,11 @@ class ISP(LinearEraser):
 
     method = "isp"
 
-    def fit(self, X: ArrayLike, identity: ArrayLike) -> Self:
-        """Fit on (n, d) vectors and their identities; rows are normalised, identities weigh the same.
-
-        Raises
-        ------
-        RankError
-            The rank is larger than the data supports; the message says the most it supports.
-        DataError
-            Fewer than two identities, a non-finite or zero row, or one image per identity (then M holds image noise
-            and the method is PCA under another name).
-        """
-        return self.fit_moments(IdentityMoments().partial_fit(X, identity))
-
-    def fit_moments(
-        self, moments: IdentityMoments, *, encoder: Fingerprint | None = None, synthetic: bool = False
-    ) -> Self:
-        """Fit from per-identity sums, however they were collected."""
-        basis, spectrum = identity_directions(moments)
-        self.projector_ = projector_of(
-            basis, spectrum, self.rank, moments, method=self.method, encoder=encoder, synthetic=synthetic
-        )
-        return self
+    @classmethod
+    def directions(cls, moments: IdentityMoments) -> Directions:
+        """Return the left singular vectors of M; the spectrum is its singular values."""
+        left, spectrum = identity_directions(moments)
+        return Directions.of(moments, left, method=cls.method, spectrum=spectrum)
 
 
 def identity_directions(moments: IdentityMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -75,31 +62,10 @@ def identity_directions(moments: IdentityMoments) -> tuple[NDArray[np.float64], 
     Raises
     ------
     DataError
-        Fewer than two identities, or no identity with two images.
+        Fewer than two identities, no identity with two images, or all means are the same.
     """
-    counts = moments.counts()
-    if counts.size < 2:
-        raise DataError(f"identity directions need at least two identities, got {counts.size}")
-    if counts.max() < 2:
-        raise DataError(
-            f"all {counts.size} identities have a single image: their means are image noise and ISP would be PCA; "
-            "fit on people with several photographs each"
-        )
-    means = moments.means()
-    M = (means - means.mean(axis=0)).T
-    # The d x d Gram matrix is faster than an SVD once there are many identities; in float64 it is as exact as needed.
-    if M.shape[1] > 2 * M.shape[0]:
-        eigenvalues, vectors = linalg.eigh(M @ M.T)
-        spectrum = np.sqrt(np.clip(eigenvalues[::-1], 0, None))
-        left = vectors[:, ::-1]
-        tolerance = max(_RELATIVE, np.sqrt(np.finfo(np.float64).eps * M.shape[0]))
-    else:
-        left, spectrum, _ = linalg.svd(M, full_matrices=False)
-        tolerance = _RELATIVE
-    usable = min(int((spectrum > tolerance * spectrum[0]).sum()), counts.size - 1) if spectrum[0] > 0 else 0
-    if usable == 0:
-        raise DataError("all identities have the same mean vector: there is nothing to remove")
-    return svd_flip(left[:, :usable]), spectrum
+    M = mean_differences(moments)
+    return left_vectors(M, M.shape[1] - 1)
 
 
 def projector_of(
@@ -120,66 +86,19 @@ def projector_of(
     RankError
         The rank is larger than the data supports.
     """
-    dim, usable = basis.shape
-    check_rank(rank, usable, dim, identities=moments.counts().size)
-    return Projector.of(
-        basis[:, :rank],
-        method=method,
-        spectrum=spectrum,
-        choice=choice or RankChoice(rule="given"),
-        encoder=encoder,
-        synthetic=synthetic,
-        fit_identities=int(moments.counts().size),
-        fit_images=moments.rows_,
-        fit_people=people_digest(moments),
-        fit_digest=moments_digest(moments),
-    )
+    found = Directions.of(moments, basis, method=method, spectrum=spectrum)
+    return found.projector(rank, encoder=encoder, synthetic=synthetic, choice=choice)
 
 
 def most_rank(basis: NDArray[np.float64]) -> int:
     """Return the largest rank that directions from `identity_directions`, (d, q), allow: something must be left."""
-    dim, usable = basis.shape
-    return int(min(usable, dim - 1))
+    return _bare(basis, 0).most
 
 
 def settle_rank(rank: int | None, basis: NDArray[np.float64], *, identities: int) -> tuple[int, str]:
-    """Return the rank to use and a note that says where it comes from.
-
-    Raises
-    ------
-    RankError
-        A rank was asked for that the data does not support.
-    """
-    most = most_rank(basis)
-    if rank is not None:
-        check_rank(rank, basis.shape[1], basis.shape[0], identities=identities)
-        return rank, f"rank {rank} as asked for"
-    check_rank(1, basis.shape[1], basis.shape[0], identities=identities)
-    default = min(DEFAULT_RANK, max(1, basis.shape[0] // 2))  # in few dimensions the paper's rank would leave little
-    if most >= default:
-        return default, f"rank {default} by default"
-    return most, f"rank {most}: capped from the default {default}, {identities} identities support no more"
+    """Return the rank to use and a note that says where it comes from; see `Directions.settle`."""
+    return _bare(basis, identities).settle(rank)
 
 
-def check_rank(rank: int, usable: int, dim: int, *, identities: int) -> None:
-    """Raise `RankError` when `rank` is below one or more than the data supports, saying the most it supports."""
-    most = min(usable, dim - 1)
-    if rank < 1 <= most:
-        raise RankError(f"the rank is the number of dimensions to remove: 1 to {most} here, got {rank}")
-    if rank > most:
-        raise RankError(
-            f"rank {rank} is too large: {identities} identities in {dim} dimensions support at most rank {most}; "
-            f"use rank {most} or fit on more identities"
-        )
-
-
-def moments_digest(moments: IdentityMoments) -> str:
-    """Digest of what was fitted on: people, and their means (rounded, so that summing order does not matter)."""
-    means = np.round(moments.means(), 6).astype("<f4") + np.float32(0)  # no negative zeros
-    return hashlib.sha256(people_digest(moments).encode() + means.tobytes()).hexdigest()
-
-
-def people_digest(moments: IdentityMoments) -> str:
-    """Digest of who was fitted on, with how many images each."""
-    lines = (f"{name}\t{count}" for name, count in zip(moments.identities_, moments.counts(), strict=True))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def _bare(basis: NDArray[np.float64], identities: int) -> Directions:
+    return Directions(method=ISP.method, reads=basis, spectrum=np.zeros(0), fit_identities=identities)

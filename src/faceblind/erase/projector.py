@@ -1,10 +1,16 @@
-"""`Projector`: the saved artefact. Removes span(U) from vectors by the cheapest exact formula.
+"""`Projector`: the saved artefact. Removes what U reads from vectors, by the cheapest exact formula.
 
-Three formulas give the same cosines. With U (d, r) and its orthonormal complement V (d, d - r):
+With U (d, r) orthonormal, the map is ``P z = z - L (U^T z)``, where U^T L = I. L = U gives the orthogonal projection; any
+other L an oblique one (`pair` has its algebra). Either way U^T P z = 0: U is what can no longer be read, and the
+range of P is that of V (d, d - r), the orthonormal complement of U. Three formulas give the same cosines:
 
-- low rank: ``z - U (U^T z)``, 4 d r operations a row; keeps d columns
-- compact: ``V^T z``, 2 d (d - r) operations a row; d - r columns with identical dot products, norms and cosines
-- complement: ``V (V^T z)``, 4 d (d - r) operations a row, when more than half of the space is removed
+- low rank: ``z - L (U^T z)``, 4 d r operations a row; keeps d columns
+- compact: ``C^T z`` with C = P^T V (V itself when orthogonal), 2 d (d - r) operations a row; d - r columns with
+  identical dot products, norms and cosines
+- complement: ``V (C^T z)``, 4 d (d - r) operations a row, when more than half of the space is removed
+
+An affine map keeps a mean m where it is: ``m + P (z - m)``. It is no longer the same for vectors of any length, so it acts
+on rows scaled to unit length, as erasers are fitted on; the compact form needs one column more, a constant.
 """
 
 from __future__ import annotations
@@ -12,18 +18,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from faceblind._errors import DataError, EncoderError, ProjectorError
 from faceblind.data.embeddings import bad_rows
 from faceblind.data.meta import Fingerprint
+from faceblind.erase.pair import Pair
 from faceblind.erase.rank import RankChoice
 
 FORMAT = "faceblind.projector/1"
@@ -41,19 +47,26 @@ class Applied:
     emptied: NDArray[np.intp]
     """Rows that lay in the removed subspace; their result is all zeros."""
     energy_kept: NDArray[np.float64]
-    """Share of each row's squared length that is left, (n,)."""
+    """Share of each row's squared length that is left, (n,); at most 1, though an oblique or affine map can lengthen rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Projector:
-    """An orthogonal projection that removes the span of `basis`. Build with `Projector.of`, read with `load`.
+    """A projection after which `basis` reads nothing. Build with `Projector.of`, read with `load`.
 
     Attributes
     ----------
     basis : (d, r) float64
-        Orthonormal columns spanning what is removed.
+        Orthonormal columns spanning what can no longer be read (from an affine map: what reads the same from all rows,
+        before they are scaled to unit length).
+    lift : (d, r) float64 or None
+        What is subtracted per unit read, of an oblique map; None when it is `basis`, an orthogonal map.
+    mean : (d,) float64 or None
+        Where an affine map leaves vectors as they are; None for linear maps.
     spectrum : (q,) float64
         Singular values of the matrix the basis came from (empty for random subspaces).
+    settings : mapping
+        What shaped the fit beside the rank, in JSON types; empty for the plain methods.
     """
 
     basis: NDArray[np.float64]
@@ -70,6 +83,9 @@ class Projector:
     """Digest of the same with their mean vectors."""
     compact_check: NDArray[np.float64] | None = None
     """Compact image of a fixed vector, as computed where the file was written: keeps the digest the same anywhere."""
+    lift: NDArray[np.float64] | None = None
+    mean: NDArray[np.float64] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -79,26 +95,29 @@ class Projector:
         method: str,
         choice: RankChoice,
         spectrum: ArrayLike | None = None,
+        lift: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
         **provenance: Any,
     ) -> Projector:
-        """Validate the basis and build.
+        """Validate the arrays and build.
 
         Raises
         ------
         ProjectorError
-            The basis is not (d, r) with r < d, not finite or not orthonormal.
+            The basis is not (d, r) with r < d, not finite or not orthonormal; the lift does not go with it
+            (``basis^T lift`` is not the identity); the mean is not (d,) or not finite.
         """
-        U = np.array(basis, dtype=np.float64, order="C")
-        if U.ndim != 2 or not 0 < U.shape[1] < U.shape[0]:
-            raise ProjectorError(f"a basis is (d, r) with 0 < r < d, got shape {U.shape}")
-        if not np.isfinite(U).all():
-            raise ProjectorError("the basis holds NaN or infinity")
-        off = float(np.abs(U.T @ U - np.eye(U.shape[1])).max())
-        if off > 1e-6:
-            raise ProjectorError(f"the columns of the basis are not orthonormal (off by {off:.1e})")
-        U.setflags(write=False)
+        pair = Pair.of(basis, lift, mean)
         values = np.zeros(0) if spectrum is None else np.array(spectrum, dtype=np.float64)
-        return cls(basis=U, method=method, spectrum=values, choice=choice, **provenance)
+        return cls(
+            basis=pair.basis,
+            lift=pair.lift,
+            mean=pair.mean,
+            method=method,
+            spectrum=values,
+            choice=choice,
+            **provenance,
+        )
 
     @property
     def dim(self) -> int:
@@ -110,12 +129,25 @@ class Projector:
         """Number of dimensions it removes."""
         return int(self.basis.shape[1])
 
+    @property
+    def compact_dim(self) -> int:
+        """Columns of the compact form: d - r, and one more for an affine map."""
+        return self.pair.compact_dim
+
+    @property
+    def form(self) -> str:
+        """What kind of map it is: ``orthogonal``, ``oblique``, ``orthogonal affine`` or ``oblique affine``."""
+        return ("orthogonal" if self.lift is None else "oblique") + ("" if self.mean is None else " affine")
+
     @cached_property
+    def pair(self) -> Pair:
+        """The arrays of the map, with what follows from them."""
+        return Pair(self.basis, self.lift, self.mean)
+
+    @property
     def complement(self) -> NDArray[np.float64]:
-        """Orthonormal basis of what is kept, (d, d - r), the same for the same basis (Householder QR)."""
-        q, _ = linalg.qr(self.basis, mode="full")
-        result: NDArray[np.float64] = np.ascontiguousarray(q[:, self.rank :])
-        return result
+        """Orthonormal basis of the range, (d, d - r), the same for the same basis (Householder QR)."""
+        return self.pair.complement
 
     @cached_property
     def digest(self) -> str:
@@ -155,15 +187,16 @@ class Projector:
         )
 
     def apply(self, X: ArrayLike, *, compact: bool = False, renormalise: bool = True, first_row: int = 0) -> Applied:
-        """Remove the subspace from (n, d) vectors.
+        """Apply the map to (n, d) vectors.
 
         Parameters
         ----------
         compact : bool
-            Return d - r columns instead of d, with identical cosines.
+            Return `compact_dim` columns instead of d, with identical cosines.
         renormalise : bool
             Scale rows to unit length afterwards. This is what cosine search needs; it gives up the exact linear
-            guarantee on the fitted means (their projections are equal only before scaling).
+            guarantee on the fitted means (their projections are equal only before scaling). Without it, a linear map
+            keeps the scale of the rows, and an affine one returns the images of unit rows.
         first_row : int
             Number of the first row in a larger table, for messages.
 
@@ -175,7 +208,8 @@ class Projector:
         Z = np.asarray(X)
         if Z.ndim != 2 or Z.shape[1] != self.dim:
             raise DataError(f"the projector is for vectors of {self.dim} features, the table has shape {Z.shape}")
-        out = np.empty((Z.shape[0], self.dim - self.rank if compact else self.dim), dtype=np.float32)
+        pair, formula = self.pair, self.formula(compact=compact)
+        out = np.empty((Z.shape[0], self.compact_dim if compact else self.dim), dtype=np.float32)
         kept = np.empty(Z.shape[0])
         emptied = []
         for start in range(0, Z.shape[0], _ROWS):
@@ -185,11 +219,14 @@ class Projector:
             length = _squared_lengths(rows)
             if not np.isfinite(length).all():
                 self._refuse(rows, first_row + start)
-            self._project(rows, out[part], compact=compact)
+            if self.mean is not None:
+                rows, length = _unit(rows, length)
+            pair.project(rows, out[part], formula)
             left = _squared_lengths(out[part])
             kept[part] = np.divide(left, length, out=np.zeros(length.size), where=length > 0)
             gone = left <= TINY**2 * np.maximum(length, np.finfo(np.float32).tiny)
-            gone |= kept[part] < np.finfo(np.float32).eps ** 2 * max(self.dim, 8)  # nothing but rounding is left
+            # nothing but rounding is left, which an oblique map magnifies
+            gone |= kept[part] < np.finfo(np.float32).eps ** 2 * max(self.dim, 8) * pair.gain**2
             if gone.any():
                 emptied.append(np.flatnonzero(gone) + start)
                 out[part][gone] = 0
@@ -223,28 +260,6 @@ class Projector:
         """Return what a record says about this projector."""
         return {"digest": self.digest, "rank": self.rank, **self.header()}
 
-    def _project(self, rows: NDArray[np.float32], out: NDArray[np.float32], *, compact: bool) -> None:
-        formula = self.formula(compact=compact)
-        if formula == "compact":
-            np.matmul(rows, self._complement32, out=out)
-        elif formula == "low-rank":
-            np.matmul(rows @ self._basis32, self._minus_basis32, out=out)
-            out += rows
-        else:
-            np.matmul(rows @ self._complement32, self._complement32.T, out=out)
-
-    @cached_property
-    def _basis32(self) -> NDArray[np.float32]:
-        return self.basis.astype(np.float32)
-
-    @cached_property
-    def _minus_basis32(self) -> NDArray[np.float32]:
-        return np.ascontiguousarray(-self._basis32.T)
-
-    @cached_property
-    def _complement32(self) -> NDArray[np.float32]:
-        return self.complement.astype(np.float32)
-
     def _refuse(self, rows: NDArray[np.float32], start: int) -> None:
         bad = bad_rows(rows).non_finite
         if bad.size:
@@ -252,11 +267,11 @@ class Projector:
 
     def _probe(self) -> NDArray[np.float64]:
         """Image of a fixed vector in the compact form: notices a machine that would build another complement."""
-        return np.asarray(np.cos(np.arange(self.dim)) @ self.complement)
+        return self.pair.compact(np.cos(np.arange(self.dim)))
 
     def check_complement(self, expected: NDArray[np.float64], path: Path) -> None:
         """Raise `ProjectorError` when the compact form here is not the one recorded in the file."""
-        if not np.abs(self._probe() - expected).max() <= 1e-6:  # NaN is no agreement
+        if not np.abs(self._probe() - expected).max() <= 1e-6 * self.pair.gain:  # NaN is no agreement
             raise ProjectorError(
                 f"the compact form of {path} comes out differently on this machine's linear algebra library: "
                 "compact vectors made here would not match those made where it was fitted"
@@ -264,14 +279,22 @@ class Projector:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of a file."""
-        return {
+        found = {
             "basis": np.ascontiguousarray(self.basis),
             "spectrum": self.spectrum,
             "compact_check": self._probe() if self.compact_check is None else self.compact_check,
         }
+        if self.lift is not None:
+            found["lift"] = np.ascontiguousarray(self.lift)
+        if self.mean is not None:
+            found["mean"] = self.mean
+        return found
 
     def header(self) -> dict[str, Any]:
-        """Return what a file says beside the tensors, in JSON types."""
+        """Return what a file says beside the tensors, in JSON types; form and settings only where they are not plain."""
+        special: dict[str, Any] = {} if self.form == "orthogonal" else {"form": self.form}
+        if self.settings:
+            special["settings"] = dict(self.settings)
         return {
             "format": FORMAT,
             "method": self.method,
@@ -284,6 +307,7 @@ class Projector:
                 "fit_people": self.fit_people,
                 "fit_digest": self.fit_digest,
             },
+            **special,
         }
 
 
@@ -295,6 +319,13 @@ def _squared_lengths(rows: NDArray[np.float32]) -> NDArray[np.float64]:
         return np.asarray(fast, dtype=np.float64)
     exact: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return exact
+
+
+def _unit(rows: NDArray[np.float32], length: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Scale rows of known squared lengths to unit length; rows without a direction become zeros."""
+    real = length > TINY**2 * np.finfo(np.float32).tiny
+    scale = np.divide(1, np.sqrt(length), out=np.zeros_like(length), where=real)
+    return (rows * scale[:, None]).astype(np.float32), real.astype(np.float64)
 
 
 def digest_of(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:

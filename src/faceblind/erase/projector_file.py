@@ -57,8 +57,16 @@ def read_projector(path: str | Path) -> Projector:
             encoder=Fingerprint.from_dict(encoder) if encoder else None,
             synthetic=header["synthetic"],
             compact_check=tensors["compact_check"],
+            lift=tensors.get("lift"),
+            mean=tensors.get("mean"),
+            settings=dict(header.get("settings", {})),
             **header["fit"],
         )
+        said = header.get("form", "orthogonal")
+        if said != loaded.form:
+            raise ProjectorError(
+                f"{path} says that its map is {said}, but its tensors are those of an {loaded.form} one"
+            )
         loaded.check_complement(tensors["compact_check"], path)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, ProjectorError):
