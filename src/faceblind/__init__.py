@@ -29,15 +29,29 @@ if TYPE_CHECKING:
         SplitError,
         UsageError,
     )
+    from faceblind.audit.certificate import Certificate, Verification, certify, verify
+    from faceblind.audit.papers import reproduce
     from faceblind.audit.plan import AuditPlan
     from faceblind.audit.result import AuditResult
     from faceblind.audit.run import audit
     from faceblind.data.embeddings import EmbeddingSet
     from faceblind.data.findings import Finding
+    from faceblind.data.hygiene import check_hygiene, identity_overlap
     from faceblind.data.meta import Fingerprint, TableMeta
     from faceblind.data.split import IdentitySplit
     from faceblind.data.tables import open_table, read_table, write_table
-    from faceblind.erase import ISP, Projector
+    from faceblind.erase import (
+        INLP,
+        ISP,
+        LEACE,
+        RLACE,
+        SAL,
+        FisherISP,
+        IdentityMoments,
+        Projector,
+        RatioISP,
+        compare_projectors,
+    )
 
 _WHERE = {
     "_errors": (
@@ -54,30 +68,51 @@ _WHERE = {
         "SplitError",
         "UsageError",
     ),
+    "audit.certificate": ("Certificate", "Verification", "certify", "verify"),
+    "audit.papers": ("reproduce",),
     "audit.plan": ("AuditPlan",),
     "audit.result": ("AuditResult",),
     "audit": ("audit",),
     "data.embeddings": ("EmbeddingSet",),
     "data.findings": ("Finding",),
+    "data.hygiene": ("check_hygiene", "identity_overlap"),
     "data.meta": ("Fingerprint", "TableMeta"),
     "data.split": ("IdentitySplit",),
     "data.tables": ("open_table", "read_table", "write_table"),
-    "erase": ("ISP", "Projector"),
+    "erase": (
+        "INLP",
+        "ISP",
+        "LEACE",
+        "RLACE",
+        "SAL",
+        "FisherISP",
+        "IdentityMoments",
+        "Projector",
+        "RatioISP",
+        "compare_projectors",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "INLP",
     "ISP",
+    "LEACE",
+    "RLACE",
+    "SAL",
     "AuditPlan",
     "AuditResult",
+    "Certificate",
     "DataError",
     "EmbeddingSet",
     "EncoderError",
     "FaceblindError",
     "Finding",
     "Fingerprint",
+    "FisherISP",
     "FormatError",
     "HygieneError",
+    "IdentityMoments",
     "IdentitySplit",
     "ImageError",
     "MissingExtraError",
@@ -85,12 +120,20 @@ __all__ = [
     "Projector",
     "ProjectorError",
     "RankError",
+    "RatioISP",
     "SplitError",
     "TableMeta",
     "UsageError",
+    "Verification",
     "audit",
+    "certify",
+    "check_hygiene",
+    "compare_projectors",
+    "identity_overlap",
     "open_table",
     "read_table",
+    "reproduce",
+    "verify",
     "write_table",
 ]
 

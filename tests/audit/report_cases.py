@@ -66,6 +66,8 @@ def degenerate() -> dict[str, dict[str, Any]]:
         "gate": None,
         "hygiene": [],
         "summary": [],
+        "worst": [],
+        "comparisons": [],
         "rows": [],
         "curves": [],
         "rank_curve": [],

@@ -90,6 +90,11 @@ def make_record(
                         "mated": MATED,
                         "nonmated": nonmated,
                     }
+                    frozen = calibration == "validation"
+                    reach = {
+                        "far_low": point["far_achieved"] / 2 if frozen else None,
+                        "far_high": min(1.0, point["far_achieved"] * 2) if frozen else None,
+                    }
                     summary.append(
                         {**base, **point, "seeds": len(seeds), "lift": tar / far if far else 0.0, "people": PEOPLE}
                     )
@@ -98,6 +103,7 @@ def make_record(
                             {
                                 **base,
                                 **point,
+                                **reach,
                                 "seed": seed,
                                 "tar": value,
                                 "false_accepts": math.floor(achieved * nonmated),
@@ -121,6 +127,8 @@ def make_record(
         },
         "hygiene": findings(),
         "summary": summary,
+        "worst": worst(summary),
+        "comparisons": comparisons(worst(summary)),
         "rows": rows,
         "curves": [
             curve(release, *attacker, nonmated)
@@ -155,6 +163,51 @@ def make_record(
         ],
         "provenance": make_provenance(rates),
     }
+
+
+def worst(summary: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The attacker with the highest upper end on each release at each rate, threshold set on test."""
+    kept = ("release", "rank", "far_target", "attacker", "trained_on", "k", "tar", "tar_low", "tar_high", "grade")
+    found: dict[tuple[str, float], dict[str, Any]] = {}
+    for entry in summary:
+        key = (entry["release"], entry["far_target"])
+        if entry["calibration"] == "test" and (key not in found or entry["tar_high"] > found[key]["tar_high"]):
+            found[key] = entry
+    return [
+        {name: entry[name] for name in kept} | {"bound": min(1.0, entry["tar_high"] * 1.08), "attackers": 7}
+        for entry in found.values()
+    ]
+
+
+def comparisons(tops: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The eraser against everything else, at rates that are supported at all."""
+    found = []
+    for mine in tops:
+        others = [t for t in tops if t["far_target"] == mine["far_target"] and t is not mine]
+        for other in others if mine["release"] == "isp" and mine["grade"] != "unsupported" else ():
+            difference = mine["tar"] - other["tar"]
+            p = 0.001 if other["release"] == "raw" else 0.2
+            found.append(
+                {
+                    "release": "isp",
+                    "against": other["release"],
+                    "rank": mine["rank"],
+                    "rank_against": other["rank"],
+                    "far_target": mine["far_target"],
+                    "attacker": mine["attacker"],
+                    "attacker_against": other["attacker"],
+                    "tar": mine["tar"],
+                    "tar_against": other["tar"],
+                    "difference": difference,
+                    "low": max(-1.0, difference - 0.02),
+                    "high": min(1.0, difference + 0.02),
+                    "ratio": mine["tar"] / other["tar"] if other["tar"] else None,
+                    "p_value": p,
+                    "p_adjusted": min(1.0, 4 * p),
+                    "leaks_less": 4 * p <= 0.025,
+                }
+            )
+    return found
 
 
 def verdict(level: str) -> dict[str, Any]:
@@ -214,6 +267,33 @@ def curve(release: str, name: str, trained_on: str | None, k: int | None, gain: 
         "eer_low": max(0.0, eer - 0.02),
         "eer_high": min(1.0, eer + 0.021),
         "far_floor": min(1.0, 30 / nonmated),
+        "separation": separation(share, shift, nonmated) if name == "cosine" else None,
+    }
+
+
+def separation(share: float, shift: float, nonmated: int) -> dict[str, Any]:
+    pauc = sum(tar_at(1e-3 * (i + 0.5) / 50, share, shift) for i in range(50)) / 50
+    low, high = spread(pauc)
+    return {
+        "pauc": pauc,
+        "pauc_low": low,
+        "pauc_high": high,
+        "pauc_far": 1e-3,
+        "pauc_grade": grade_of(1e-3, nonmated),
+        "dsys": share * 0.4 + 0.02,
+        "dsys_null": 0.02,
+        "dsys_excess": share * 0.4,
+        "dsys_p": 0.01,
+        "extrapolated": [
+            {"far_target": 1e-5, "tar": pauc / 4, "tar_low": pauc / 9, "tar_high": pauc, "refused": None},
+            {
+                "far_target": 1e-9,
+                "tar": None,
+                "tar_low": None,
+                "tar_high": None,
+                "refused": "the rate lies more than 100 times below what the pairs support",
+            },
+        ],
     }
 
 
@@ -271,6 +351,7 @@ def make_provenance(rates: tuple[float, ...]) -> dict[str, Any]:
     return {
         "faceblind": "0.1.0.dev0",
         "seed": 0,
+        "plan": {"seed": 0, "eraser": "isp", "attackers": ["cosine", "ridge"]},
         "command": "faceblind audit portraits.parquet --projector isp-144.safetensors --fail-if 'tar@1e-4 > 2%'",
         "table": {
             "name": "portraits.parquet",

@@ -1,4 +1,4 @@
-"""The gate is judged by the interval's worse end, over attackers."""
+"""The gate is judged by the bound that holds for all attackers, and by the interval's worse end for an EER."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from faceblind import UsageError
+from faceblind.audit.entries import Curve, Worst
 from faceblind.audit.gate import judge
 from faceblind.audit.plan import AuditPlan, parse_fars, parse_gate, parse_ks
-from faceblind.audit.result import Curve, Summary
 
-POINT = Summary(
-    release="raw", rank=0, attacker="cosine", trained_on=None, k=None, seeds=1, calibration="test",
-    far_target=1e-4, far_achieved=1e-4, tar=0.03, tar_low=0.01, tar_high=0.04, lift=300.0, grade="supported",
-    people=60, mated=1000, nonmated=1_000_000,
+POINT = Worst(
+    release="raw", rank=0, attacker="cosine", trained_on=None, k=None, far_target=1e-4, tar=0.03, tar_low=0.01,
+    tar_high=0.035, bound=0.04, attackers=22, grade="supported",
 )  # fmt: skip
 CURVE = Curve(
     release="raw", rank=0, attacker="cosine", trained_on=None, k=None, far=(0.1,), fnmr=(0.5,), fnmr_low=(0.4,),
@@ -32,7 +31,7 @@ CURVE = Curve(
     ],
 )
 def test_the_upper_end_decides(low, tar, high, failed):
-    point = replace(POINT, tar_low=low, tar=tar, tar_high=high)
+    point = replace(POINT, tar_low=low, tar=tar, tar_high=(tar + high) / 2, bound=high)
     result = judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [point], [])
     assert result.failed is failed
     assert result.value == high
@@ -40,27 +39,23 @@ def test_the_upper_end_decides(low, tar, high, failed):
     assert ("more test people" in result.message) is (failed and tar <= 0.05)
 
 
-def test_a_frozen_threshold_that_overshoots_its_far_does_not_decide():
-    frozen = replace(POINT, calibration="validation", far_achieved=9e-4, tar=0.3, tar_low=0.2, tar_high=0.4)
-    assert not judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [POINT, frozen], []).failed
-
-
-def test_the_worst_attacker_counts():
-    worse = replace(POINT, attacker="ridge", trained_on="attack", k=16, tar_high=0.2)
-    result = judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [POINT, worse], [])
+def test_who_the_worst_attacker_is_is_said():
+    worse = replace(POINT, attacker="ridge", trained_on="attack", k=16, bound=0.2)
+    result = judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [worse], [])
     assert result.failed
     assert result.attacker == "ridge"
     assert "trained on attack people" in result.message
+    assert "all 22 attacks" in result.message
 
 
 def test_other_releases_do_not_count():
-    other = replace(POINT, release="isp", tar_high=0.9)
+    other = replace(POINT, release="isp", bound=0.9)
     assert not judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [POINT, other], []).failed
     assert judge(parse_gate("TAR@FAR(1e-4) > 5%"), "isp", [POINT, other], []).failed
 
 
 def test_an_unsupported_point_fails_by_its_bound_and_says_so():
-    point = replace(POINT, grade="unsupported", tar=0.0, tar_low=0.0, tar_high=0.2)
+    point = replace(POINT, grade="unsupported", tar=0.0, tar_low=0.0, tar_high=0.2, bound=0.2)
     result = judge(parse_gate("TAR@FAR(1e-4) > 5%"), "raw", [point], [])
     assert result.failed
     assert "not supported" in result.message

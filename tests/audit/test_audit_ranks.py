@@ -18,7 +18,7 @@ def people():
     return fb.EmbeddingSet.of(made.vectors, made.identity)
 
 
-PLAN = AuditPlan(fars=(1e-1,), ks=(4,), draws=200)
+PLAN = AuditPlan(fars=(1e-1,), ks=(4,), draws=200, attackers=("cosine", "ridge", "wccn"))
 
 
 def test_the_chosen_rank_meets_the_target_by_its_upper_bound_and_lower_tried_ranks_do_not(people):

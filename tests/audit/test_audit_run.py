@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import jsonschema
 import numpy as np
@@ -12,11 +13,20 @@ import pytest
 import faceblind as fb
 from faceblind.audit.result import audit_schema
 from faceblind.audit.run import run_audit
+from faceblind.erase.methods import METHODS
 from strategies import planted
 
 QUICK = fb.AuditPlan(
-    fars=(1e-1, 1e-2, 1e-3), ks=(1, 4), attacker_seeds=2, draws=200, planted=(0.05, 0.4), rank_points=3
+    fars=(1e-1, 1e-2, 1e-3),
+    ks=(1, 4),
+    attackers=("cosine", "class-mean", "ridge", "wccn"),
+    attacker_seeds=2,
+    draws=200,
+    planted=(0.05, 0.6),
+    rank_points=3,
 )
+
+SHORT = ("cosine", "ridge")
 
 
 def table(seed=3, *, people=60, images=6, **kwargs):
@@ -41,7 +51,8 @@ def test_record_matches_its_schema_and_survives_json(run):
 
 def test_rows_cover_every_release_attacker_seed_calibration_and_far(run):
     seen = {(r.release, r.attacker, r.trained_on, r.k, r.seed, r.calibration, r.far_target) for r in run.result.rows}
-    attackers = [("cosine", None, None, None)]
+    attackers = [("cosine", None, None, None), ("wccn", "attack", None, None), ("wccn", "fit", None, None)]
+    attackers += [("class-mean", None, k, s) for k, s in itertools.product((1, 4), (0, 1))]
     attackers += [("ridge", t, k, s) for t, k, s in itertools.product(("attack", "fit"), (1, 4), (0, 1))]
     releases = ("raw", "isp", "random", "pca", "permuted")
     expected = {
@@ -104,7 +115,9 @@ def test_points_that_the_data_cannot_support_say_so(run):
 
 def test_an_unsupported_point_is_bounded_by_the_smallest_supported_far():
     people, _ = table(people=24, images=4)
-    plan = fb.AuditPlan(fars=(1e-1, 1e-5), ks=(1,), attacker_seeds=1, draws=200, planted=(), controls=())
+    plan = fb.AuditPlan(
+        attackers=SHORT, fars=(1e-1, 1e-5), ks=(1,), attacker_seeds=1, draws=200, planted=(), controls=()
+    )
     result = fb.audit(people, plan=plan)
     (low,) = rows_of(result, release="raw", attacker="cosine", calibration="test", far_target=1e-5)
     (high,) = rows_of(result, release="raw", attacker="cosine", calibration="test", far_target=1e-1)
@@ -134,7 +147,10 @@ def test_no_identity_at_all_reads_at_chance_and_plants_are_not_hallucinated():
     rng = np.random.default_rng(0)
     people = fb.EmbeddingSet.of(rng.standard_normal((480, 24)), np.repeat(np.arange(80), 6))
     result = fb.audit(
-        people, plan=fb.AuditPlan(fars=(1e-1, 1e-2), ks=(4,), attacker_seeds=2, draws=200, planted=(1e-6,), rank=5)
+        people,
+        plan=fb.AuditPlan(
+            attackers=SHORT, fars=(1e-1, 1e-2), ks=(4,), attacker_seeds=2, draws=200, planted=(1e-6,), rank=5
+        ),
     )
     for s in result.summary:
         assert s.tar < 3 * s.far_target + 0.02
@@ -145,16 +161,21 @@ def test_no_identity_at_all_reads_at_chance_and_plants_are_not_hallucinated():
 
 def test_same_seed_same_bytes_and_another_seed_another_split():
     people, _ = table(people=24, images=4)
-    plan = fb.AuditPlan(fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=(0.3,), rank_points=2)
+    plan = fb.AuditPlan(
+        attackers=SHORT, fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=(0.3,), rank_points=2
+    )
     first, second = fb.audit(people, plan=plan).to_json(), fb.audit(people, plan=plan).to_json()
     assert first == second
-    other = run_audit(people, plan=fb.AuditPlan(seed=1, fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=()))
+    other = run_audit(
+        people,
+        plan=fb.AuditPlan(seed=1, attackers=SHORT, fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=()),
+    )
     assert not np.array_equal(other.split.part, run_audit(people, plan=plan).split.part)
 
 
 def test_row_order_of_the_table_does_not_change_counts():
     people, _ = table(people=24, images=4)
-    plan = fb.AuditPlan(fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=(), controls=())
+    plan = fb.AuditPlan(attackers=SHORT, fars=(1e-1,), ks=(1,), attacker_seeds=1, draws=100, planted=(), controls=())
     order = np.random.default_rng(1).permutation(len(people))
     shuffled = fb.EmbeddingSet.of(people.vectors[order], people.identity[order], sample=people.sample[order])
     a, b = fb.audit(people, plan=plan), fb.audit(shuffled, plan=plan)
@@ -207,6 +228,81 @@ def test_rank_curve_starts_raw_and_costs_energy_as_rank_grows(run):
     kept = [p.energy_kept for p in points]
     assert kept == sorted(kept, reverse=True)
     assert points[-1].tar < points[0].tar
+
+
+def test_erasers_stand_side_by_side_at_one_rank_with_paired_comparisons():
+    people, _ = table(people=80)
+    plan = replace(
+        QUICK, attackers=SHORT, compare=METHODS, controls=("random",), planted=(), rank_points=1, rank=6, draws=1000
+    )
+    result = fb.audit(people, plan=plan)
+    releases = {s.release: s.rank for s in result.summary}
+    assert set(releases) == {"raw", "random", *METHODS}
+    assert {rank for name, rank in releases.items() if name != "raw"} == {6}
+    shown = {(c.release, c.against): c for c in result.comparisons if c.far_target == 1e-2}
+    assert shown["isp", "raw"].leaks_less
+    assert shown["isp", "random"].leaks_less
+    assert shown["leace", "raw"].leaks_less
+    assert not shown["isp", "sal"].leaks_less  # balanced people: the same subspace
+    assert shown["isp", "sal"].difference == pytest.approx(0, abs=1e-12)
+    jsonschema.validate(json.loads(result.to_json()), audit_schema())
+
+
+def test_every_eraser_can_be_the_audited_one():
+    people, _ = table(people=40, images=5)
+    plan = fb.AuditPlan(fars=(1e-1,), attackers=("cosine",), controls=(), planted=(), draws=100, rank_points=1, rank=5)
+    for method in METHODS:
+        run = run_audit(people, plan=replace(plan, eraser=method))
+        assert run.projector.method == method
+        assert run.projector.fit_identities == 12
+        assert run.result.worst_attacker(release=method, far_target=1e-1).rank == run.projector.rank
+        assert bool(run.result.rank_curve) is (method not in ("inlp", "rlace"))
+
+
+def test_the_bound_for_all_attacks_is_never_under_that_of_the_worst(run):
+    for worst in run.result.worst:
+        top = run.result.worst_attacker(release=worst.release, far_target=worst.far_target)
+        assert (worst.attacker, worst.k, worst.trained_on) == (top.attacker, top.k, top.trained_on)
+        assert worst.bound >= top.tar_high
+        assert worst.attackers >= 2
+
+
+def test_a_plan_survives_its_record(run):
+    plan = fb.AuditPlan.from_dict(json.loads(run.result.to_json())["provenance"]["plan"])
+    assert plan == replace(QUICK, fars=QUICK.all_fars())
+    with pytest.raises(fb.UsageError, match="unknown settings of an audit plan mood"):
+        fb.AuditPlan.from_dict({"mood": 1})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attackers": ("cosine", "psychic")}, "unknown attackers psychic; known are best-effort"),
+        ({"eraser": "rubber"}, "unknown erasers rubber"),
+        ({"compare": ("isp", "bleach")}, "unknown erasers bleach"),
+        ({"extrapolate": (0.0,)}, "between 0 and 1"),
+        ({"compare": METHODS, "draws": 200}, "14 comparisons of releases need at least 560 bootstrap draws"),
+    ],
+)
+def test_unknown_names_in_a_plan_are_refused(change, message):
+    with pytest.raises(fb.UsageError, match=message):
+        fb.AuditPlan(**change)
+
+
+def test_cosine_is_always_among_the_attackers():
+    assert fb.AuditPlan(attackers=("mlp",)).attackers == ("cosine", "mlp")
+
+
+def test_extrapolated_figures_are_labelled_and_refused_where_they_do_not_fit(run):
+    people, _ = table()
+    plan = replace(QUICK, attackers=("cosine",), controls=(), planted=(), rank_points=1, extrapolate=(1e-4, 1e-9))
+    result = fb.audit(people, plan=plan)
+    for curve in result.curves:
+        near, far = curve.separation.extrapolated
+        assert (near.tar is None) is (near.refused is not None)
+        assert far.tar is None
+        assert "below" in far.refused or far.refused
+    assert all(curve.separation.extrapolated == () for curve in run.result.curves)
 
 
 def test_planted_subspace_energy_is_accounted_for_exactly():

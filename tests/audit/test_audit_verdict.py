@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from faceblind import Finding
-from faceblind.audit.result import PlantedPoint, Power, Summary, Utility
-from faceblind.audit.verdict import LIMITS, give_verdict, reference_point
+from faceblind.audit.entries import Comparison, PlantedPoint, Power, Summary, Utility, Worst
+from faceblind.audit.verdict import LIMITS, deciding, give_verdict, reference_point, worst_of
 
 RAW = Summary(
     release="raw", rank=0, attacker="ridge", trained_on="attack", k=16, seeds=5, calibration="test",
@@ -25,18 +25,71 @@ COST = Utility(
 )
 
 
-def verdict(*points, hygiene=(), power=FOUND, erased="isp"):
-    return give_verdict(points, hygiene, power, [COST], erased)
+def bound(point, **changed):
+    fields = ("release", "rank", "far_target", "attacker", "trained_on", "k", "tar", "tar_low", "tar_high", "grade")
+    return Worst(
+        **{name: getattr(point, name) for name in fields},
+        **({"bound": point.tar_high + 0.001, "attackers": 22} | changed),
+    )
 
 
-def test_reduced_needs_intervals_apart():
-    assert verdict(RAW, ISP).level == "reduced"
-    assert verdict(RAW, replace(ISP, tar_high=0.26)).level == "leaks"
-    assert "do not show a difference" in verdict(RAW, replace(ISP, tar_high=0.26)).headline
+def against(release, other, *, less):
+    p = 0.001 if less else 0.3
+    return Comparison(
+        release=release.release, against=other.release, rank=release.rank, rank_against=other.rank,
+        far_target=release.far_target, attacker=release.attacker, attacker_against=other.attacker, tar=release.tar,
+        tar_against=other.tar, difference=release.tar - other.tar, low=-0.2, high=0.1, ratio=None, p_value=p,
+        p_adjusted=p, leaks_less=less,
+    )  # fmt: skip
+
+
+def verdict(*points, hygiene=(), power=FOUND, erased="isp", less=None):
+    """The verdict on points; `less` names the releases that ISP is shown to leak less than (by default: by intervals)."""
+    tests = [p for p in points if p.calibration == "test"]
+    releases = dict.fromkeys(p.release for p in tests)
+    tops = {r: worst_of(tests, r, 1e-3) for r in releases}
+    mine = tops.get(erased)
+    pairs = []
+    if mine is not None:
+        for name, other in tops.items():
+            if name != erased and other is not None:
+                shown = mine.tar_high < other.tar_low if less is None else name in less
+                pairs.append(against(mine, other, less=shown))
+    worst = [bound(p) for p in tops.values() if p is not None]
+    return give_verdict(points, worst, pairs, hygiene, power, [COST], erased)
+
+
+def test_reduced_needs_a_difference_that_is_shown():
+    assert verdict(RAW, ISP, less=["raw"]).level == "reduced"
+    assert verdict(RAW, ISP, less=[]).level == "leaks"
+    assert "a reduction is not shown" in verdict(RAW, ISP, less=[]).headline
+
+
+def test_the_bound_for_all_attacks_is_said_and_decides():
+    point = replace(ISP, tar=0.005, tar_low=0.002, tar_high=0.009)
+    assert verdict(RAW, point).level == "low"
+    alone = give_verdict([RAW, point], [bound(RAW), bound(point, bound=0.011)], [], [], FOUND, [COST], "isp")
+    assert alone.level == "leaks"  # 11 times chance for all attacks together
+    assert any("for all 22 attacks together" in sentence for sentence in alone.sentences)
+
+
+def test_attacks_without_enough_comparisons_do_not_decide():
+    template = replace(RAW, attacker="class-mean", grade="unsupported", tar=1.0, tar_low=0.0, tar_high=1.0)
+    assert deciding([RAW, template], "raw", 1e-3) == [RAW]
+    assert deciding([template], "raw", 1e-3) == [template]
+    assert worst_of([RAW, template], "raw", 1e-3) is RAW
+
+
+def test_other_erasers_are_named_with_what_is_shown():
+    leace = replace(ISP, release="leace", tar=0.2)
+    said = " ".join(verdict(RAW, ISP, leace, less=["raw"]).sentences)
+    assert "leace 20.0 %: none of the differences is shown" in said
+    said = " ".join(verdict(RAW, ISP, leace, less=["raw", "leace"]).sentences)
+    assert "leace 20.0 %: less than leace" in said
 
 
 def test_low_is_a_matter_of_lift_over_chance_and_not_of_five_percent():
-    assert verdict(RAW, replace(ISP, tar=0.005, tar_low=0.001, tar_high=0.01)).level == "low"
+    assert verdict(RAW, replace(ISP, tar=0.005, tar_low=0.001, tar_high=0.009)).level == "low"
     assert verdict(RAW, replace(ISP, tar=0.02, tar_low=0.01, tar_high=0.03)).level == "reduced"  # 20 times chance
 
 
@@ -56,7 +109,7 @@ def test_unsupported_points_only_bound():
     low = replace(RAW, grade="unsupported", tar=0.0, tar_low=0.0, tar_high=0.2)
     said = verdict(low, replace(low, release="isp"))
     assert said.level == "inconclusive"
-    assert "at most 20.0 %" in said.headline
+    assert "at most 20.1 %" in said.headline
 
 
 def test_it_speaks_about_the_smallest_supported_far():
@@ -99,7 +152,7 @@ def test_a_leak_that_is_neither_shown_nor_ruled_out_is_no_conclusion():
     few = replace(RAW, tar=0.0, tar_low=0.0, tar_high=0.137, lift=0.0, people=25)
     said = verdict(few, replace(few, release="isp"))
     assert said.level == "inconclusive"
-    assert "up to 13.7 % cannot be ruled out" in said.headline
+    assert "up to 13.8 % cannot be ruled out" in said.headline
     assert verdict(RAW, replace(few, release="isp")).level == "reduced"  # at least it is less than it was
 
 

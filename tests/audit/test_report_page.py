@@ -66,14 +66,14 @@ def test_golden(name: str) -> None:
 def test_sections_in_order(full: str) -> None:
     found = re.findall(r'<section id="(\w+)" class="part">', full)
     assert found == [
-        *("figures", "comparison", "det", "rank", "maps", "neighbours"),
+        *("figures", "sides", "comparison", "det", "rank", "maps", "neighbours"),
         *("hygiene", "power", "utility", "limits", "reading", "provenance"),
     ]
     assert full.index('id="verdict"') < full.index('class="gate') < full.index('id="figures"')
     bare = re.findall(r'<section id="(\w+)" class="part">', render_html(make_record()))
     assert bare == [key for key in found if key not in {"maps", "neighbours"}]
     numbers = re.findall(r'<span class="no">(\d+)</span>', render_html(make_record()))
-    assert [int(n) for n in numbers] == list(range(1, 11))
+    assert [int(n) for n in numbers] == list(range(1, 12))
 
 
 @pytest.mark.parametrize("level", ["leaks", "reduced", "low", "inconclusive"])
@@ -222,7 +222,7 @@ def test_an_eraser_with_another_name_is_found() -> None:
             entry["release"] = "sal" if entry["release"] == "isp" else entry["release"]
     record["provenance"]["projector"]["method"] = "sal"
     assert erased_of(record) == "sal"
-    assert all(found.erased and found.erased.name == "sal" for found in key_figures(record))
+    assert all(found.erased and found.erased.name == "After SAL" for found in key_figures(record))
 
 
 def test_rows_are_counted_and_not_printed() -> None:

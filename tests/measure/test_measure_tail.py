@@ -10,7 +10,7 @@ from score_oracle import all_pairs, multiset
 
 from faceblind._errors import DataError
 from faceblind.data.embeddings import unit_rows
-from faceblind.measure import ScoreTail, score_tail, tail, threshold_at
+from faceblind.measure import ScoreTail, scan, score_tail, threshold_at
 from faceblind.measure.blocks import Block
 from faceblind.measure.survivors import Survivors
 from faceblind.measure.tail import subject_bins
@@ -106,7 +106,7 @@ def test_memory_stays_bounded_when_the_starting_bound_is_of_no_use(crowd, monkey
         seen.append(top.kept)
         prune(top)
 
-    monkeypatch.setattr(tail._Scan, "starting_bound", lambda _: np.float32(-2.0))
+    monkeypatch.setattr(scan._Scan, "starting_bound", lambda _: np.float32(-2.0))
     monkeypatch.setattr(Survivors, "_prune", watched)
     found = score_tail(vectors, labels, far_max=1e-4, block=256)
     np.testing.assert_array_equal(found.top, expected.top)
@@ -148,7 +148,7 @@ def test_negative_scores_and_zeros_of_either_sign_are_put_in_order():
 
 def test_ties_at_the_running_bound_are_all_kept(monkeypatch):
     """Pruned in the middle of a scan with six distinct scores: what comes later at the bound itself belongs to the tie."""
-    monkeypatch.setattr(tail._Scan, "starting_bound", lambda _: np.float32(-2.0))
+    monkeypatch.setattr(scan._Scan, "starting_bound", lambda _: np.float32(-2.0))
     vectors = exact_rows(np.random.default_rng(5), 520, 4, peak=1)
     labels = np.repeat(np.arange(130), 4)
     found = score_tail(vectors, labels, far_max=1e-3, block=64)
@@ -166,13 +166,13 @@ def test_a_starting_bound_that_was_too_high_is_noticed_and_the_scan_repeated(blo
     vectors[sampled, 0] = 0.5
     labels = np.repeat(np.arange(640), 2)
     runs = []
-    run = tail._Scan.run
+    run = scan._Scan.run
 
-    def watched(scan: tail._Scan, block: int, bound: np.float32) -> Survivors:
+    def watched(one: scan._Scan, block: int, bound: np.float32) -> Survivors:
         runs.append(float(bound))
-        return run(scan, block, bound)
+        return run(one, block, bound)
 
-    monkeypatch.setattr(tail._Scan, "run", watched)
+    monkeypatch.setattr(scan._Scan, "run", watched)
     found = score_tail(vectors, labels, far_max=0.1, slack=2, counts_at=[0.2], histogram=True, block=block)
     assert len(runs) == 2
     assert runs[0] > 0.2

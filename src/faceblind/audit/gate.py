@@ -1,7 +1,7 @@
 """The gate that a build can stop on.
 
-``--fail-if "TAR@FAR(1e-4) > 5%"`` fails unless the data show the opposite: the end of the 95 % interval that is worse
-for privacy is compared, for the attacker that reads most. Too little data therefore fails a gate, and
+``--fail-if "TAR@FAR(1e-4) > 5%"`` fails unless the data show the opposite: what is compared is the bound that holds, with
+95 % confidence, for all attackers together (the worse end of the interval for an EER). Too little data therefore fails a gate, and
 the message says how much would be needed to pass it.
 """
 
@@ -11,12 +11,11 @@ import math
 from collections.abc import Sequence
 
 from faceblind._errors import UsageError
-from faceblind.audit.result import Curve, GateResult, Summary
-from faceblind.audit.verdict import worst_of
+from faceblind.audit.entries import Curve, GateResult, Worst
 from faceblind.measure import TAR, Condition
 
 
-def judge(condition: Condition, release: str, summary: Sequence[Summary], curves: Sequence[Curve]) -> GateResult:
+def judge(condition: Condition, release: str, worst: Sequence[Worst], curves: Sequence[Curve]) -> GateResult:
     """Judge a fail-if condition on a release.
 
     Raises
@@ -30,28 +29,28 @@ def judge(condition: Condition, release: str, summary: Sequence[Summary], curves
         raise UsageError(f"the gate fails when too much leaks: write for example {better!r}, got {condition}")
     if isinstance(condition.metric, TAR):
         far = condition.metric.far
-        measured = [s.far_target for s in summary if s.release == release and math.isclose(s.far_target, far)]
-        worst = worst_of(summary, release, measured[0]) if measured else None
-        if worst is None:
-            known = ", ".join(sorted({s.release for s in summary}))
+        found = [w for w in worst if w.release == release and math.isclose(w.far_target, far)]
+        if not found:
+            known = ", ".join(sorted({w.release for w in worst}))
             raise UsageError(
                 f"the gate asks for {condition.metric} of release {release!r}; measured releases are {known}"
             )
-        failed = condition.allowed_by(worst.tar_low, worst.tar_high)
-        trained = f" trained on {worst.trained_on} people" if worst.trained_on else ""
-        found = f"worst attacker {worst.attacker}{trained}: {100 * worst.tar:.2f} % (95 % interval up to {100 * worst.tar_high:.2f} %)"
-        if worst.grade == "unsupported":
-            found = f"worst attacker {worst.attacker}{trained}: at most {100 * worst.tar_high:.2f} % can be said (the FAR is not supported by {worst.nonmated:,} pairs)"
-        message = f"{'FAILED' if failed else 'passed'}: {condition} on {release}; {found}"
-        if failed and not condition.compare(worst.tar):
+        top = found[0]
+        failed = condition.allowed_by(top.tar_low, top.bound)
+        trained = f" trained on {top.trained_on} people" if top.trained_on else ""
+        said = f"worst attacker {top.attacker}{trained}: {100 * top.tar:.2f} % (at most {100 * top.bound:.2f} % for all {top.attackers} attacks, 95 %)"
+        if top.grade == "unsupported":
+            said = f"worst attacker {top.attacker}{trained}: at most {100 * top.bound:.2f} % can be said (the FAR is not supported by so few pairs)"
+        message = f"{'FAILED' if failed else 'passed'}: {condition} on {release}; {said}"
+        if failed and not condition.compare(top.tar):
             message += "; the point is within the limit but the data cannot show it: audit more test people"
         return GateResult(
             expression=str(condition),
             release=release,
             failed=failed,
-            value=worst.tar_high,
-            point=worst.tar,
-            attacker=worst.attacker,
+            value=top.bound,
+            point=top.tar,
+            attacker=top.attacker,
             message=message,
         )
     drawn = [c for c in curves if c.release == release]

@@ -7,18 +7,20 @@ vectors. What it cannot tell from no plant, it would not have found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from faceblind.audit.evaluate import Attack, reference_far, tail_of, tar_at, tune
+from faceblind.audit.attacks import Attack, linear_screening
+from faceblind.audit.entries import PlantedPoint, Power
+from faceblind.audit.evaluate import calibrated_point
 from faceblind.audit.parallel import each
 from faceblind.audit.plan import AuditPlan
-from faceblind.audit.ranks import curve_attacks
-from faceblind.audit.releases import Part, Release
-from faceblind.audit.result import PlantedPoint, Power
+from faceblind.audit.releases import Part, Release, SplitData
 from faceblind.data.embeddings import unit_rows
-from faceblind.measure import SubjectBootstrap, percentile_interval, threshold_at
+from faceblind.measure import OperatingPoint, SubjectBootstrap
 
 CODE_DIMENSIONS = 16
 
@@ -54,59 +56,48 @@ def plant(
 
 def detection_power(
     release: Release,
+    data: SplitData,
     plan: AuditPlan,
     bootstrap: SubjectBootstrap,
     *,
     removed: NDArray[np.float64] | None = None,
 ) -> Power:
-    """Measure the planted ladder on test people, worst attacker each, at the smallest supported FAR."""
-    attacks = curve_attacks(plan)
-    clean = each(lambda a: _measure(a, release, plan, bootstrap), attacks)
-    unplanted = dict(zip(attacks, clean, strict=True))
-    far = _far(release, plan)
-
-    def measure(case: tuple[int, float]) -> PlantedPoint:
-        index, strength = case
-        rng = np.random.default_rng([plan.seed, 0x97A, index])
-        planted = plant(release, strength, rng=rng, removed=removed)
-        seen = {a: _measure(a, planted, plan, bootstrap) for a in attacks}
-        worst = max(attacks, key=lambda a: (seen[a][1] - unplanted[a][2], seen[a][0]))
-        point, low, high = seen[worst]
-        return PlantedPoint(
-            strength=strength,
-            attacker=worst.attacker.name,
-            tar=point,
-            tar_low=low,
-            tar_high=high,
-            caught=low > unplanted[worst][2],
-        )
-
-    points = each(measure, enumerate(sorted(plan.planted)))
-    most = max(clean, key=lambda measured: measured[2])
+    """Measure the planted ladder on test people, every attacker but networks each, at the smallest supported FAR."""
+    attacks = linear_screening(plan, data)
+    strengths = sorted(plan.planted)
+    planted = [
+        plant(release, strength, rng=np.random.default_rng([plan.seed, 0x97A, index]), removed=removed)
+        for index, strength in enumerate(strengths)
+    ]
+    jobs = [(r, attack) for r in (release, *planted) for attack in attacks]
+    measured = each(lambda job: calibrated_point(job[1], job[0], "test", plan, bootstrap), jobs)
+    by_release = [measured[start : start + len(attacks)] for start in range(0, len(measured), len(attacks))]
+    clean = by_release[0]
+    points = [_point(strength, attacks, seen, clean) for strength, seen in zip(strengths, by_release[1:], strict=True)]
+    most = max(clean, key=lambda point: point.high)
     return Power(
         release=release.name,
-        far_target=far,
-        unplanted_tar=most[0],
-        unplanted_tar_high=most[2],
+        far_target=most.threshold.far,
+        unplanted_tar=most.tar,
+        unplanted_tar_high=most.high,
         points=tuple(points),
         smallest_caught=_smallest_caught(points),
     )
 
 
-def _measure(
-    attack: Attack, release: Release, plan: AuditPlan, bootstrap: SubjectBootstrap
-) -> tuple[float, float, float]:
-    best, _ = tune(attack.train(release, 0, plan), release.validation, plan)
-    tail = tail_of(best, release.test, plan)
-    far = reference_far(plan.fars, tail.nonmated)
-    point = tar_at(tail, threshold_at(tail.top, tail.nonmated, far))
-    return point, *percentile_interval(point, bootstrap.tar_calibrated(tail, far), tail.paired_subjects)
-
-
-def _far(release: Release, plan: AuditPlan) -> float:
-    _, images = np.unique(release.test.identity, return_counts=True)
-    n = int(images.sum())
-    return reference_far(plan.fars, (n * n - int((images**2).sum())) // 2)
+def _point(
+    strength: float, attacks: Sequence[Attack], seen: Sequence[OperatingPoint], clean: Sequence[OperatingPoint]
+) -> PlantedPoint:
+    """Take the attacker whose interval lies highest above its own without the plant."""
+    worst = max(range(len(attacks)), key=lambda i: (seen[i].low - clean[i].high, seen[i].tar))
+    return PlantedPoint(
+        strength=strength,
+        attacker=attacks[worst].name,
+        tar=seen[worst].tar,
+        tar_low=seen[worst].low,
+        tar_high=seen[worst].high,
+        caught=seen[worst].low > clean[worst].high,
+    )
 
 
 def _smallest_caught(points: list[PlantedPoint]) -> float | None:

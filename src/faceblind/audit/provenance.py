@@ -53,6 +53,7 @@ def provenance(
     return {
         "faceblind": versions["faceblind"],
         "seed": plan.seed,
+        "plan": plan.to_dict(),
         "table": {
             "name": name,
             "rows": len(embeddings),
@@ -67,7 +68,12 @@ def provenance(
         "split_rule": split.rule,
         "far_targets": list(plan.fars),
         "attackers": attackers,
-        "bootstrap": {"unit": "identity", "draws": plan.draws, "level": 0.95, "method": "percentile"},
+        "bootstrap": {
+            "unit": "identity",
+            "draws": plan.draws,
+            "level": 0.95,
+            "method": "binomial limits on the effective number of people",
+        },
         "threshold_rule": THRESHOLD_RULE,
         "libraries": versions,
     }

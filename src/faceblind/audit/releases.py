@@ -1,19 +1,22 @@
-"""Releases: the same photographs as different maps let them out; raw, erased, and the controls at the same rank."""
+"""Releases: the same photographs as different maps let them out; raw, erased, other erasers and controls at the same rank."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import RankError
+from faceblind._errors import DataError, RankError
+from faceblind.attack import Candidate
 from faceblind.audit.plan import AuditPlan
 from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.findings import Finding
 from faceblind.data.split import PARTS, IdentitySplit
-from faceblind.erase import ISP, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
-from faceblind.erase.isp import identity_directions, people_digest, projector_of, settle_rank
+from faceblind.erase import INLP, RLACE, Directions, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
+from faceblind.erase.directions import DEFAULT_RANK
+from faceblind.erase.isp import people_digest
+from faceblind.erase.methods import MOMENT_METHODS, directions_from
 
 NOTHING_KEPT = 1e-4
 """Share of energy under which what is left is rounding and not a vector."""
@@ -36,6 +39,8 @@ class Release:
     parts: dict[str, Part]
     energy_kept: NDArray[np.float64]
     """Share of squared length left, per test image."""
+    fitted: dict[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
+    """Attackers that learn from all images of a part: they are the same for every seed and k."""
 
     @property
     def test(self) -> Part:
@@ -69,7 +74,8 @@ class SplitData:
             parts[name] = Part(embeddings.take(rows).unit(), identity[rows])
             everyone.partial_fit(embeddings.vectors[rows], identity[rows])
         fit = split.rows("fit")
-        return cls(parts, IdentityMoments().partial_fit(embeddings.vectors[fit], identity[fit]), everyone)
+        moments = IdentityMoments(scatter=True).partial_fit(embeddings.vectors[fit], identity[fit])
+        return cls(parts, moments, everyone)
 
     def raw(self) -> Release:
         """Return the release of vectors as they are."""
@@ -88,34 +94,68 @@ class SplitData:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The eraser of an audit, and all directions it could be cut from (None when it was fitted on other people)."""
+    """The eraser of an audit, and the directions it was cut from where one factorisation serves every rank."""
 
     projector: Projector
-    basis: NDArray[np.float64] | None
+    directions: Directions | None
     note: str
 
 
 def fit_eraser(data: SplitData, plan: AuditPlan, embeddings: EmbeddingSet) -> Fitted:
-    """Fit ISP on the fit split at the rank asked for, or at the default rank capped by what the data supports.
+    """Fit the plan's eraser on the fit split at the rank asked for, or at the default rank capped by what the data supports.
 
     Raises
     ------
     RankError
         A rank was asked for that the fit identities do not support.
     """
-    moments = data.moments
-    basis, spectrum = identity_directions(moments)
-    rank, note = settle_rank(plan.rank, basis, identities=int(moments.counts().size))
-    projector = projector_of(
-        basis,
-        spectrum,
-        rank,
-        moments,
-        method=ISP.method,
-        encoder=embeddings.encoder,
-        synthetic=embeddings.meta.synthetic,
+    encoder, synthetic = embeddings.encoder, embeddings.meta.synthetic
+    if plan.eraser in MOMENT_METHODS:
+        directions = directions_from(plan.eraser, data.moments)
+        rank, note = directions.settle(plan.rank)
+        return Fitted(directions.projector(rank, encoder=encoder, synthetic=synthetic), directions, note)
+    dim = data.parts["fit"].vectors.shape[1]
+    most = min(int(data.moments.counts().size), dim) - 1
+    rank = plan.rank or min(DEFAULT_RANK, max(1, dim // 2), most)
+    projector = _fit_in_rounds(plan.eraser, rank, data, plan)
+    provenance = replace(
+        projector,
+        encoder=encoder,
+        synthetic=synthetic,
+        fit_identities=int(data.moments.counts().size),
+        fit_images=data.moments.rows_,
+        fit_people=people_digest(data.moments),
     )
-    return Fitted(projector, basis, note)
+    return Fitted(provenance, None, f"rank {projector.rank} by {plan.eraser}")
+
+
+def compared(
+    data: SplitData, rank: int, plan: AuditPlan, *, audited: str
+) -> tuple[dict[str, Projector], list[Finding]]:
+    """Fit the erasers to compare with at the same rank on the fit split; one that cannot be fitted is named and left out."""
+    made: dict[str, Projector] = {}
+    notes: list[Finding] = []
+    for name in plan.compare:
+        if name == audited:
+            continue
+        try:
+            if name in MOMENT_METHODS:
+                made[name] = directions_from(name, data.moments).projector(rank)
+            else:
+                made[name] = _fit_in_rounds(name, rank, data, plan)
+        except (RankError, DataError) as error:
+            notes.append(Finding(kind="eraser_not_compared", severity="note", count=rank, message=f"{name}: {error}"))
+    return made, notes
+
+
+def _fit_in_rounds(name: str, rank: int, data: SplitData, plan: AuditPlan) -> Projector:
+    fit = data.parts["fit"]
+    rng = np.random.default_rng([plan.seed, 0x1219])
+    # A comparison at matched rank removes that many dimensions, whatever its own judge says.
+    if name == "inlp":
+        return INLP(rank, stop_at_chance=False, rng=rng).fit(fit.vectors, fit.identity).projector_
+    eraser = RLACE(rank, stop_at_chance=False, rng=rng)
+    return eraser.fit(fit.vectors, fit.identity).projector_
 
 
 def given_eraser(data: SplitData, projector: Projector, note: str) -> tuple[Fitted, Finding]:
@@ -131,8 +171,8 @@ def given_eraser(data: SplitData, projector: Projector, note: str) -> tuple[Fitt
             count=projector.fit_identities,
             message="the projector was fitted on exactly the fit people of this split",
         )
-        basis, _ = identity_directions(data.moments)
-        return Fitted(projector, basis, note), found
+        directions = directions_from(projector.method, data.moments) if projector.method in MOMENT_METHODS else None
+        return Fitted(projector, directions, note), found
     if projector.fit_people == people_digest(data.everyone):
         found = Finding(
             kind="projector_saw_test_people",

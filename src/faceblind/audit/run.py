@@ -6,6 +6,7 @@ curve, planted leak, utility -> verdict.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from faceblind._errors import HygieneError
-from faceblind.attack import Cosine, RidgeProbe
-from faceblind.audit.evaluate import Attack, curve_of, run_seed, summarise
+from faceblind.audit.attacks import Attack, attacks_of
+from faceblind.audit.compare import comparisons, worst_entries
+from faceblind.audit.curves import curve_of
+from faceblind.audit.entries import Curve, Power, RankPoint, Row, Utility
+from faceblind.audit.evaluate import Averaged, SeedOutcome, run_seed, summarise
 from faceblind.audit.gate import judge
 from faceblind.audit.parallel import each
 from faceblind.audit.plan import AuditPlan
@@ -25,12 +29,13 @@ from faceblind.audit.releases import (
     Fitted,
     Release,
     SplitData,
+    compared,
     control_projectors,
     fit_eraser,
     given_eraser,
     nothing_left,
 )
-from faceblind.audit.result import AuditResult, Curve, Power, RankPoint, Row, Summary, Utility
+from faceblind.audit.result import AuditResult
 from faceblind.audit.verdict import LIMITS, give_verdict, reference_point, worst_of
 from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.findings import Finding, worst_first
@@ -139,7 +144,11 @@ def run_audit(
     if strict and serious:
         raise HygieneError(f"{len(serious)} findings stop a strict audit: {', '.join(f.kind for f in serious)}")
     measured = _Audit(plan, data, fitted, progress or _silent).run()
+    hygiene = worst_first([*hygiene, *measured.notes])
     erased = fitted.projector.method
+    summary = tuple(a.summary for a in measured.points)
+    worst = worst_entries(measured.points)
+    compares = comparisons(measured.points, erased, [n for n in plan.compare if n != erased])
     gate_release = plan.gate_release or ("raw" if projector is None else erased)
     result = AuditResult(
         provenance=provenance(
@@ -152,15 +161,17 @@ def run_audit(
             attackers=measured.attackers,
         ),
         hygiene=tuple(hygiene),
-        verdict=give_verdict(measured.summary, hygiene, measured.power, measured.utility, erased),
+        verdict=give_verdict(summary, worst, compares, hygiene, measured.power, measured.utility, erased),
         rows=tuple(measured.rows),
-        summary=tuple(measured.summary),
+        summary=summary,
+        worst=worst,
+        comparisons=compares,
         curves=tuple(measured.curves),
         rank_curve=measured.rank_curve,
         utility=tuple(measured.utility),
         power=measured.power,
         limits=LIMITS,
-        gate=judge(plan.fail_if, gate_release, measured.summary, measured.curves) if plan.fail_if else None,
+        gate=judge(plan.fail_if, gate_release, worst, measured.curves) if plan.fail_if else None,
         synthetic=embeddings.meta.synthetic or fitted.projector.synthetic,
     )
     return AuditRun(result, split, fitted.projector)
@@ -177,10 +188,11 @@ class _Audit:
 
     def __post_init__(self) -> None:
         self.rows: list[Row] = []
-        self.summary: list[Summary] = []
+        self.points: list[Averaged] = []
         self.curves: list[Curve] = []
         self.utility: list[Utility] = []
         self.attackers: list[dict[str, Any]] = []
+        self.notes: list[Finding] = []
         self.rank_curve: tuple[RankPoint, ...] = ()
         self.power: Power | None = None
 
@@ -190,52 +202,69 @@ class _Audit:
         people = int(np.unique(raw.test.identity).size)
         bootstrap = SubjectBootstrap.of(people, draws=plan.draws, rng=np.random.default_rng([plan.seed, 0xB0, 0]))
         erased = self.data.through(projector, projector.method)
-        releases = [raw, erased]
-        releases += [self.data.through(p, n) for n, p in control_projectors(self.data, projector.rank, plan).items()]
-        attacks = _attacks(plan)
+        others, self.notes = compared(self.data, projector.rank, plan, audited=projector.method)
+        controls = control_projectors(self.data, projector.rank, plan)
+        releases = [raw, erased, *(self.data.through(p, n) for n, p in (others | controls).items())]
+        attacks = attacks_of(plan, self.data)
         steps = len(releases) * len(attacks) + 3
-        done = 0
-        for release in releases:
-            for attack in attacks:
-                self.progress(f"{release.name}: {_label(attack)}", done, steps)
-                self._attack(attack, release, bootstrap, people)
-                done += 1
+        for index, release in enumerate(releases):
+            self._release(release, attacks, bootstrap, index * len(attacks), steps)
             self._utility(raw, release)
+        done = steps - 3
         self.progress("error trade-off curves", done, steps)
-        wanted = [pair for release in releases for pair in self._curves_of(attacks, release)]
+        drawn = [release for release in releases if release.name not in others]
+        wanted = [pair for release in drawn for pair in self._curves_of(attacks, release)]
         self.curves = each(lambda pair: curve_of(*pair, plan, bootstrap), wanted)
         self.progress("rank curve", done + 1, steps)
-        if self.fitted.basis is not None:
-            self.rank_curve = rank_curve(self.data, self.fitted.basis, projector.rank, plan)
+        if self.fitted.directions is not None:
+            self.rank_curve = rank_curve(self.data, self.fitted.directions, projector.rank, plan)
         self.progress("planted leak", done + 2, steps)
         if plan.planted:
-            self.power = detection_power(erased, plan, bootstrap, removed=projector.basis)
+            self.power = detection_power(erased, self.data, plan, bootstrap, removed=projector.basis)
         self.progress("done", steps, steps)
         return self
 
-    def _attack(self, attack: Attack, release: Release, bootstrap: SubjectBootstrap, people: int) -> None:
-        outcomes = each(lambda seed: run_seed(attack, release, seed, self.plan, bootstrap), attack.seeds(self.plan))
-        self.rows += [row for outcome in outcomes for row in outcome.rows]
-        self.summary += summarise(outcomes, people)
-        self.attackers.append(
-            {
-                **attack.attacker.describe(),
-                "release": release.name,
-                "trained_on": attack.trained_on,
-                "k": attack.k,
-                "chosen": [outcome.setting for outcome in outcomes],
-            }
-        )
+    def _release(
+        self, release: Release, attacks: Sequence[Attack], bootstrap: SubjectBootstrap, done: int, steps: int
+    ) -> None:
+        """Run all seeds of all attacks on a release, several at a time."""
+        jobs = [(attack, seed) for attack in attacks for seed in attack.seeds(self.plan)]
+        finished = itertools.count(1)
+
+        def work(job: tuple[Attack, int]) -> SeedOutcome:
+            attack, seed = job
+            outcome = run_seed(attack, release, seed, self.plan, bootstrap)
+            self.progress(f"{release.name}: {attack.label}", done + len(attacks) * next(finished) // len(jobs), steps)
+            return outcome
+
+        self.progress(f"{release.name}: {attacks[0].label}", done, steps)
+        outcomes = dict(zip(jobs, each(work, jobs), strict=True))
+        for attack in attacks:
+            mine = [outcomes[attack, seed] for seed in attack.seeds(self.plan)]
+            self.rows += [row for outcome in mine for row in outcome.rows]
+            self.points += summarise(mine)
+            self.attackers.append(
+                {
+                    **attack.attacker.describe(),
+                    "name": attack.name,
+                    "protocol": attack.protocol,
+                    "release": release.name,
+                    "trained_on": attack.trained_on,
+                    "k": attack.k,
+                    "chosen": [outcome.setting for outcome in mine],
+                }
+            )
 
     def _curves_of(self, attacks: Sequence[Attack], release: Release) -> list[tuple[Attack, Release]]:
         """Choose cosine, and the learning attacker that reads most from this release at the reference FAR."""
-        learned = [s for s in self.summary if s.trained_on is not None]
-        worst = worst_of(learned, release.name, reference_point(self.summary))
+        summary = [a.summary for a in self.points]
+        learned = [s for s in summary if s.trained_on is not None]
+        worst = worst_of(learned, release.name, reference_point(summary))
         best = None if worst is None else (worst.attacker, worst.trained_on, worst.k)
         return [
             (attack, release)
             for attack in attacks
-            if not attack.attacker.learns or (attack.attacker.name, attack.trained_on, attack.k) == best
+            if attack.name == "cosine" or (attack.name, attack.trained_on, attack.k) == best
         ]
 
     def _utility(self, raw: Release, release: Release) -> None:
@@ -251,22 +280,6 @@ class _Audit:
                 images=int(release.energy_kept.size),
             )
         )
-
-
-def _attacks(plan: AuditPlan) -> list[Attack]:
-    ridge = RidgeProbe()
-    return [
-        Attack(Cosine(), None, None),
-        *(Attack(ridge, trained_on, k) for trained_on in ("attack", "fit") for k in plan.ks),
-    ]
-
-
-def _label(attack: Attack) -> str:
-    return (
-        attack.attacker.name
-        if attack.trained_on is None
-        else f"{attack.attacker.name} k={attack.k} on {attack.trained_on}"
-    )
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:

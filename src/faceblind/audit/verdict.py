@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from faceblind.audit.entries import Comparison, Level, Power, Summary, Utility, Verdict, Worst
 from faceblind.audit.plan import CONTROLS
-from faceblind.audit.result import Level, Power, Summary, Utility, Verdict
 from faceblind.data.findings import Finding
 
 LOW_LIFT = 10.0
@@ -36,19 +36,27 @@ def reference_point(summary: Sequence[Summary]) -> float:
     return max(s.far_target for s in summary)
 
 
-def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
-    """Return the operating point that decides: the attacker that reads most at a FAR, by its upper bound.
+def deciding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
+    """Return the operating points of a release that decide at a FAR.
 
     Only points whose threshold is set on test count: they meet the FAR exactly. A threshold frozen on validation may
     accept several times as many false pairs on other people, and its TAR is then one at another FAR; both are in the
-    record. Hyper-parameters are frozen on validation in either case.
+    record. Hyper-parameters are frozen on validation in either case. Attacks with too few comparisons for the FAR
+    (templates have fewer than pairs) bound nothing and are left out, unless that is so for all of them.
     """
     points = [s for s in summary if s.release == release and s.far_target == far and s.calibration == "test"]
-    return max(points, key=lambda s: (s.tar_high, s.tar), default=None)
+    return [s for s in points if s.grade != "unsupported"] or points
+
+
+def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
+    """Return the point that decides: of the attacker that reads most, by its upper bound."""
+    return max(deciding(summary, release, far), key=lambda s: (s.tar_high, s.tar), default=None)
 
 
 def give_verdict(
     summary: Sequence[Summary],
+    worst: Sequence[Worst],
+    comparisons: Sequence[Comparison],
     hygiene: Sequence[Finding],
     power: Power | None,
     utility: Sequence[Utility],
@@ -60,10 +68,13 @@ def give_verdict(
     shown = (worst_of(summary, erased, far) if erased else None) or raw
     if raw is None or shown is None:
         raise ValueError("an audit measures the raw release")
-    sentences = [_sentence(raw, "As given")]
+    bounds = {w.release: w for w in worst if w.far_target == far}
+    sentences = [_sentence(raw, "As given", bounds.get("raw"))]
     if shown is not raw:
-        sentences.append(_sentence(shown, f"After removing {shown.rank} dimensions ({shown.release})"))
-        sentences += _against_controls(summary, shown, far) + _blindness(summary, shown, far)
+        opening = f"After removing {shown.rank} dimensions ({shown.release})"
+        sentences.append(_sentence(shown, opening, bounds.get(shown.release)))
+        sentences += _against_controls(comparisons, shown, far) + _blindness(summary, shown, far)
+        sentences += _against_erasers(comparisons, shown, far)
         sentences += _cost(utility, shown.release)
     if power is not None:
         sentences.append(_power(power))
@@ -71,31 +82,47 @@ def give_verdict(
     if unsupported:
         listed = ", ".join(f"{f:g}" for f in unsupported)
         sentences.append(f"At FAR {listed} the data supports only an upper bound; no smaller leak was measured there.")
-    level, headline = _headline(raw, shown, hygiene, power)
+    bound = bounds[shown.release].bound if shown.release in bounds else shown.tar_high
+    reduced = _find(comparisons, shown.release, "raw", far)
+    level, headline = _headline(raw, shown, bound, reduced, hygiene, power)
     return Verdict(level=level, headline=headline, sentences=tuple(sentences))
 
 
-def _headline(raw: Summary, shown: Summary, hygiene: Sequence[Finding], power: Power | None) -> tuple[Level, str]:
+def _find(comparisons: Sequence[Comparison], release: str, against: str, far: float) -> Comparison | None:
+    found = [c for c in comparisons if (c.release, c.against, c.far_target) == (release, against, far)]
+    return found[0] if found else None
+
+
+def _headline(
+    raw: Summary,
+    shown: Summary,
+    bound: float,
+    reduced: Comparison | None,
+    hygiene: Sequence[Finding],
+    power: Power | None,
+) -> tuple[Level, str]:
     far = shown.far_target
     what = "these vectors" if shown is raw else "the erased vectors"
     errors = [finding for finding in hygiene if finding.severity == "error"]
     if errors:
         return "inconclusive", f"No conclusion: {errors[0].message}"
     if shown.grade == "unsupported":
-        bound = _percent(shown.tar_high)
-        return "inconclusive", f"No conclusion: too few test pairs for a FAR of {far:g}; at most {bound} can be said."
+        return (
+            "inconclusive",
+            f"No conclusion: too few test pairs for a FAR of {far:g}; at most {_percent(bound)} can be said.",
+        )
     rate = f"at a false accept rate of {far:g} ({_lift(shown)})"
-    if shown.tar_high <= LOW_LIFT * far:
+    if bound <= LOW_LIFT * far:
         if power is not None and power.smallest_caught is None:
             return (
                 "inconclusive",
                 f"No conclusion: little was read from {what}, but a planted leak was not found either.",
             )
         return "low", (
-            f"Little identity was read from {what}: at most {_percent(shown.tar_high)} of same-person pairs "
+            f"Little identity was read from {what}: at most {_percent(bound)} of same-person pairs "
             f"are recognised {rate}."
         )
-    if shown is not raw and shown.tar_high < raw.tar_low:
+    if shown is not raw and reduced is not None and reduced.leaks_less:
         return "reduced", (
             f"Identity leakage is reduced, not gone: from {_percent(raw.tar)} to {_percent(shown.tar)} "
             f"of same-person pairs recognised {rate}."
@@ -103,41 +130,62 @@ def _headline(raw: Summary, shown: Summary, hygiene: Sequence[Finding], power: P
     if shown.tar_low <= max(far, shown.far_achieved):  # not shown to be above chance, nor shown to be near it
         return "inconclusive", (
             f"No conclusion: {_percent(shown.tar)} of same-person pairs are recognised {rate}, but with {shown.people} test "
-            f"people up to {_percent(shown.tar_high)} cannot be ruled out."
+            f"people up to {_percent(bound)} cannot be ruled out."
         )
     headline = f"{what.capitalize()} leak identity: {_percent(shown.tar)} of same-person pairs are recognised {rate}"
     if shown is raw:
         return "leaks", f"{headline}."
-    return "leaks", f"{headline}; as given it was {_percent(raw.tar)}, and the intervals do not show a difference."
+    return "leaks", f"{headline}; as given it was {_percent(raw.tar)}, and a reduction is not shown."
 
 
-def _sentence(point: Summary, opening: str) -> str:
-    who = (
-        point.attacker
-        if point.trained_on is None
-        else f"{point.attacker} probe (k={point.k}, trained on {point.trained_on} people)"
-    )
+def _sentence(point: Summary, opening: str, worst: Worst | None) -> str:
     if point.grade == "unsupported":
         return f"{opening}, at most {_percent(point.tar_high)} of same-person pairs can be recognised at FAR {point.far_target:g}."
-    return (
-        f"{opening}, the worst attacker ({who}) recognises {_percent(point.tar)} of same-person pairs at FAR {point.far_target:g} "
+    said = (
+        f"{opening}, the worst attacker ({_who(point)}) recognises {_percent(point.tar)} of same-person pairs at FAR {point.far_target:g} "
         f"(95 % interval {_percent(point.tar_low)} to {_percent(point.tar_high)}, {point.people} test people): {_lift(point)}."
     )
+    if worst is not None and worst.attackers > 1:
+        said += f" No more than {_percent(worst.bound)} for all {worst.attackers} attacks together."
+    return said
 
 
-def _against_controls(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:
-    controls = [worst for name in CONTROLS if (worst := worst_of(summary, name, far)) is not None]
+def _who(point: Summary) -> str:
+    parts = [point.attacker]
+    if point.k is not None:
+        parts.append(f"k={point.k}")
+    if point.trained_on is not None:
+        parts.append(f"trained on {point.trained_on} people")
+    return ", ".join(parts)
+
+
+def _against_controls(comparisons: Sequence[Comparison], shown: Summary, far: float) -> list[str]:
+    controls = [c for name in CONTROLS if (c := _find(comparisons, shown.release, name, far)) is not None]
     if not controls:
         return []
-    best = min(controls, key=lambda s: s.tar)
-    listed = ", ".join(f"{s.release} {_percent(s.tar)}" for s in controls)
-    if shown.tar_high < best.tar_low:
+    listed = ", ".join(f"{c.against} {_percent(c.tar_against)}" for c in controls)
+    if all(c.leaks_less for c in controls):
         return [
             f"Removing as many dimensions without knowing identities leaves more ({listed}): the map removed identity and not just variance."
         ]
+    alike = " and ".join(c.against for c in controls if not c.leaks_less)
     return [
-        f"Removing as many dimensions without knowing identities leaves {listed}: the gain over these controls is not shown by the intervals."
+        f"Removing as many dimensions without knowing identities leaves {listed}: a gain over {alike} is not shown."
     ]
+
+
+def _against_erasers(comparisons: Sequence[Comparison], shown: Summary, far: float) -> list[str]:
+    others = [
+        c
+        for c in comparisons
+        if c.release == shown.release and c.far_target == far and c.against not in ("raw", *CONTROLS)
+    ]
+    if not others:
+        return []
+    listed = ", ".join(f"{c.against} {_percent(c.tar_against)}" for c in others)
+    better = [c.against for c in others if c.leaks_less]
+    said = f"less than {' and '.join(better)}" if better else "none of the differences is shown"
+    return [f"Other erasers at this rank leave {listed}: {said}."]
 
 
 def _blindness(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:

@@ -6,11 +6,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App
 
+from faceblind.cli.angles import angles
 from faceblind.cli.apply import apply
 from faceblind.cli.audit import audit
+from faceblind.cli.certify import certify
 from faceblind.cli.demo import demo
 from faceblind.cli.embed import embed, encoders
 from faceblind.cli.fit import fit
+from faceblind.cli.hygiene import hygiene
+from faceblind.cli.reproduce import reproduce
+from faceblind.cli.verify import verify
 
 HELP = """Measure, remove and account for face identity in image embeddings.
 
@@ -32,6 +37,6 @@ def build() -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
-    for verb in (embed, audit, fit, apply, demo, encoders):
+    for verb in (embed, hygiene, audit, fit, apply, certify, verify, angles, reproduce, demo, encoders):
         app.command(verb)
     return app

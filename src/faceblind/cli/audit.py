@@ -22,7 +22,7 @@ def audit(
     embedding: c.Embedding = "embedding",
     metadata: c.Metadata = None,
     projector: Annotated[
-        Path | None, Parameter(help="Audit this projector file instead of fitting ISP on the fit people.")
+        Path | None, Parameter(help="Audit this projector file instead of fitting an eraser on the fit people.")
     ] = None,
     rank: Annotated[
         int | None,
@@ -30,8 +30,16 @@ def audit(
             help="Dimensions to remove; default 192, or half the dimensions or the most the fit people support, if less."
         ),
     ] = None,
+    eraser: c.Eraser = "isp",
+    compare: Annotated[
+        str, Parameter(help="Erasers to measure beside it at the same rank, comma-separated, or 'all'.")
+    ] = "",
+    attackers: c.Attackers = "default",
     fars: Annotated[str, Parameter(help="False accept rates to report.")] = "1e-2,1e-3,1e-4",
-    ks: Annotated[str, Parameter(help="Images per training identity of the probes.")] = "1,4,16",
+    extrapolate: Annotated[
+        str | None, Parameter(help="FARs below what the data support, extrapolated and labelled so, e.g. 1e-5,1e-6.")
+    ] = None,
+    ks: Annotated[str, Parameter(help="Images per training identity of the probes, and per template.")] = "1,4,16",
     split: c.Split = None,
     shares: c.Shares = None,
     seed: c.Seed = 0,
@@ -63,18 +71,31 @@ def audit(
     """
     from faceblind._files import writable_folder
     from faceblind.audit.files import save_audit
-    from faceblind.audit.plan import AuditPlan, parse_fars, parse_gate, parse_ks
+    from faceblind.audit.plan import (
+        ATTACKERS,
+        DEFAULT_ATTACKERS,
+        AuditPlan,
+        parse_fars,
+        parse_gate,
+        parse_ks,
+        parse_names,
+    )
     from faceblind.audit.run import run_audit
     from faceblind.cli import EXIT_DONE, EXIT_NO, console
     from faceblind.data.split import DEFAULT_SHARES, IdentitySplit, parse_shares
     from faceblind.data.tables import read_with_findings
     from faceblind.erase import Projector
+    from faceblind.erase.methods import METHODS
 
     plan = AuditPlan(
         seed=seed,
         fars=parse_fars(fars),
         ks=parse_ks(ks),
         rank=rank,
+        eraser=eraser,
+        compare=parse_names(compare, METHODS, what="erasers"),
+        attackers=parse_names(attackers, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS),
+        extrapolate=parse_fars(extrapolate) if extrapolate else (),
         attacker_seeds=attacker_seeds,
         draws=draws,
         shares=parse_shares(shares) if shares else DEFAULT_SHARES,

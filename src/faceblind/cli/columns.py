@@ -21,6 +21,16 @@ Shares = Annotated[
     str | None,
     Parameter(help="Shares or counts of identities for fit,attack,validation,test; default 0.3,0.25,0.2,0.25."),
 ]
+Eraser = Annotated[
+    str, Parameter(help="Eraser: isp, isp-fisher, isp-ratio, sal, leace; an audit also takes inlp and rlace.")
+]
+Attackers = Annotated[
+    str,
+    Parameter(
+        help="Attackers, comma-separated: cosine, class-mean, ridge, ridge-template, wccn, lda, plda, mlp, best-effort; "
+        "'default' is all but best-effort, 'all' is all."
+    ),
+]
 Force = Annotated[bool, Parameter(help="Go on although the projector was made for another encoder.", negative=())]
 
 

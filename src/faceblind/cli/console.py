@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from faceblind.audit.result import AuditResult, Summary
+    from faceblind.audit.entries import Summary
+    from faceblind.audit.result import AuditResult
     from faceblind.data.findings import Finding
 
 _MARKS = {"error": ("ERROR", "bold red"), "warning": ("warning", "yellow"), "note": ("note", "cyan")}

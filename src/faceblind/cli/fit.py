@@ -23,10 +23,11 @@ def fit(
     sample: c.Sample = "sample",
     embedding: c.Embedding = "embedding",
     metadata: c.Metadata = None,
+    eraser: c.Eraser = "isp",
     rank: Annotated[
         int | None,
         Parameter(
-            help="Dimensions to remove; default 192, or half the dimensions or the most the identities support, if less."
+            help="Dimensions to remove; default 192 (leace: all it can), or half the dimensions or the most the identities support, if less."
         ),
     ] = None,
     target: Annotated[
@@ -35,15 +36,16 @@ def fit(
             help="Choose the smallest rank whose upper 95 % bound on validation people meets this, e.g. 'TAR@FAR(1e-4)<=5%'."
         ),
     ] = None,
+    attackers: c.Attackers = "default",
     split: c.Split = None,
     shares: c.Shares = None,
     seed: c.Seed = 0,
 ) -> int:
-    """Fit an ISP projector.
+    """Fit an eraser and write its projector.
 
     With --rank (or neither option) one pass over all identities of the table, or over the fit part of --split. With
     --target the identities are split as `audit` splits them with the same seed; the projector is fitted on the fit
-    people, the rank chosen on validation people, and test people stay untouched.
+    people, the rank chosen on validation people for the worst of all attackers asked for, and test people stay untouched.
     """
     from faceblind._errors import UsageError
     from faceblind.cli import EXIT_DONE, console
@@ -54,13 +56,17 @@ def fit(
         raise UsageError("give --rank or --target, not both")
     names = Columns(identity=identity, sample=sample, embedding=embedding)
     if target is not None:
-        projector = _for_target(table, names, metadata, target, split, shares, seed)
+        projector = _for_target(table, names, metadata, target, split, shares, seed, eraser, attackers)
         note = f"rank {projector.rank}, the smallest tried that shows {projector.choice.target} on validation people"
     else:
         samples = _fit_samples(split) if split else None
         with console.counting("fitting") as progress:
             fitted = fit_table(
-                open_table(table, **names, metadata=metadata), rank=rank, samples=samples, progress=progress
+                open_table(table, **names, metadata=metadata),
+                method=eraser,
+                rank=rank,
+                samples=samples,
+                progress=progress,
             )
         projector, note = fitted.projector, fitted.note
     projector.save(output)
@@ -83,8 +89,10 @@ def _for_target(
     split: Path | None,
     shares: str | None,
     seed: int,
+    eraser: str,
+    attackers: str,
 ) -> Projector:
-    from faceblind.audit.plan import AuditPlan, parse_gate
+    from faceblind.audit.plan import ATTACKERS, DEFAULT_ATTACKERS, AuditPlan, parse_gate, parse_names
     from faceblind.audit.ranks import choose_rank
     from faceblind.cli import console
     from faceblind.data.hygiene import check_hygiene
@@ -96,7 +104,12 @@ def _for_target(
     drawn = parse_shares(shares) if shares else DEFAULT_SHARES
     parts = IdentitySplit.from_csv(split, people) if split else IdentitySplit.draw(people, seed=seed, shares=drawn)
     console.show_findings((*noticed, *check_hygiene(people, split=parts)))
-    plan = AuditPlan(seed=seed, fars=(getattr(condition.metric, "far", 1e-4),))
+    plan = AuditPlan(
+        seed=seed,
+        fars=(getattr(condition.metric, "far", 1e-4),),
+        eraser=eraser,
+        attackers=parse_names(attackers, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS),
+    )
     with console.staged() as progress:
         return choose_rank(people, parts, condition, plan, progress=progress)
 

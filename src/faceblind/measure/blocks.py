@@ -15,7 +15,10 @@ BLOCK = 2048
 
 @dataclass(frozen=True)
 class Block:
-    """Scores of rows ``i0:i1`` against rows ``j0:j1`` with ``j0 >= i0``; on the diagonal only ``i < j`` is meant."""
+    """Scores of rows ``i0:i1`` against rows ``j0:j1`` with ``j0 >= i0``; on the diagonal only ``i < j`` is meant.
+
+    Where rows of one table meet rows of another, those of the second are numbered on from the first's last.
+    """
 
     i0: int
     i1: int
@@ -45,6 +48,25 @@ def score_blocks(vectors: NDArray[np.float32], *, block: int = BLOCK) -> Iterato
             out = buffer[: (i1 - i0) * (j1 - j0)].reshape(i1 - i0, j1 - j0)
             np.matmul(vectors[i0:i1], vectors[j0:j1].T, out=out)
             yield Block(i0, i1, j0, j1, out)
+
+
+def cross_blocks(left: NDArray[np.float32], right: NDArray[np.float32], *, block: int = BLOCK) -> Iterator[Block]:
+    """Yield ``left @ right.T`` in blocks, rows of `right` numbered from ``len(left)`` on; the buffer is reused.
+
+    Parameters
+    ----------
+    left : (n, d) float32, C-contiguous, unit rows
+    right : (m, d) float32, C-contiguous, unit rows
+    """
+    n, m = left.shape[0], right.shape[0]
+    buffer = np.empty(min(block, n) * min(block, m), dtype=np.float32)
+    for i0 in range(0, n, block):
+        i1 = min(i0 + block, n)
+        for j0 in range(0, m, block):
+            j1 = min(j0 + block, m)
+            out = buffer[: (i1 - i0) * (j1 - j0)].reshape(i1 - i0, j1 - j0)
+            np.matmul(left[i0:i1], right[j0:j1].T, out=out)
+            yield Block(i0, i1, n + j0, n + j1, out)
 
 
 def pairs_above(

@@ -47,8 +47,9 @@ class KeyFigures:
 
 
 def worst(summary: Sequence[Mapping[str, Any]], *, release: str, far: float) -> Mapping[str, Any] | None:
-    """Return the entry that decides: the highest upper end over attackers, threshold set on test (as the verdict does)."""
+    """Return the entry that decides, as `faceblind.audit.verdict.worst_of` chooses it."""
     matching = [s for s in summary if s["release"] == release and s["far_target"] == far and s["calibration"] == "test"]
+    matching = [s for s in matching if s["grade"] != "unsupported"] or matching
     return max(matching, key=lambda s: (s["tar_high"], s["tar"]), default=None)
 
 

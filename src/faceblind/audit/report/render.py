@@ -23,6 +23,7 @@ from faceblind.audit.report.extras import Picture, ReportExtras
 from faceblind.audit.report.figures import key_figures
 from faceblind.audit.report.powerplot import power_figure
 from faceblind.audit.report.provenance import provenance
+from faceblind.audit.report.sides import apart, sides
 from faceblind.audit.report.styles import look, release_explanation, release_name, release_order
 from faceblind.audit.report.table import tables
 from faceblind.audit.result import SCHEMA
@@ -34,6 +35,8 @@ _REQUIRED: Final = (
     "gate",
     "hygiene",
     "summary",
+    "worst",
+    "comparisons",
     "rows",
     "curves",
     "rank_curve",
@@ -113,6 +116,8 @@ def _context(record: Mapping[str, Any], extras: ReportExtras | None) -> dict[str
         "css": _css(),
         "figures": key_figures(record),
         "tables": tables(record),
+        "sides": sides(record),
+        "apart": apart(record["curves"]),
         "det": panels.det_panels(record),
         "rank": panels.rank_panel(record),
         "maps": maps,
@@ -134,6 +139,7 @@ def _sections(record: Mapping[str, Any], extras: ReportExtras) -> list[tuple[str
     """Return identifier and title of the sections that this report has, in order."""
     every = [
         ("figures", "Key figures", True),
+        ("sides", "Releases side by side", True),
         ("comparison", "All attackers, all releases", True),
         ("det", "Error trade-off curves", True),
         ("rank", "Rank, leakage and what is kept", True),

@@ -32,6 +32,20 @@ class _Release:
 _RELEASES: Final[dict[str, _Release]] = {
     "raw": _Release("Raw", "the vectors as the encoder gives them", Look("c-raw", "", "circle")),
     "isp": _Release("After ISP", "the same vectors after the eraser", Look("c-isp", "", "square")),
+    "isp-fisher": _Release(
+        "After Fisher ISP", "directions by between- over within-person variance", Look("c-other1", "5 5", "plus")
+    ),
+    "isp-ratio": _Release(
+        "After ratio ISP",
+        "the directions of ISP in order of between- over within-person variance",
+        Look("c-other2", "1 3", "down"),
+    ),
+    "sal": _Release("After SAL", "covariance with identities removed", Look("c-isp", "7 3", "diamond")),
+    "leace": _Release(
+        "After LEACE", "covariance with identities removed by the smallest edit", Look("c-planted", "", "triangle")
+    ),
+    "inlp": _Release("After INLP", "directions of one classifier after another removed", Look("c-other1", "", "cross")),
+    "rlace": _Release("After RLACE", "directions removed in a game against a classifier", Look("c-other2", "", "star")),
     "erased": _Release("After erasing", "the same vectors after the eraser", Look("c-isp", "", "square")),
     "random": _Release(
         "Random control",
@@ -68,7 +82,7 @@ def erased_release(names: Iterable[str], method: str | None) -> str | None:
     control, nor planted comes after that.
     """
     candidates = sorted(set(names) - {"raw", "random", "pca", "permuted", "planted"})
-    for name in ("isp", method):
+    for name in (method, "isp"):
         if name in candidates:
             return name
     return candidates[0] if candidates else None

@@ -35,6 +35,14 @@ def interval(low: float, high: float) -> str:
     return f"{_bare(100 * low)}{NBSP}to{NBSP}{_bare(100 * high)}{NBSP}%"
 
 
+def points(difference: float) -> str:
+    """Write a difference of shares in percentage points, with its sign: ``-1.4``, ``+0.02``."""
+    value = 100 * difference
+    digits = 1 if abs(value) >= 1 else 2
+    rounded = round(value, digits)
+    return f"{rounded:+.{digits}f}" if rounded else "0"
+
+
 def rate(value: float) -> str:
     """Write a false-accept rate in short form: ``1e-4``, ``9.7e-5``, ``0``."""
     if value == 0:
@@ -118,8 +126,14 @@ def attacker_line(item: Mapping[str, Any]) -> str:
     else:
         parts.append(f"learned from {learned_from(item['trained_on'])}")
     if item["k"] is not None:
-        parts.append(f"{plural(item['k'], 'image')} each")
+        parts.append(f"{plural(item['k'], 'image')} {'a template' if templates(item) else 'each'}")
     return ", ".join(parts)
+
+
+def templates(item: Mapping[str, Any]) -> bool:
+    """Whether an attacker compares images with templates of several images, by its name."""
+    name = str(item["attacker"])
+    return name == "class-mean" or name.endswith("-template")
 
 
 def attacker_short(item: Mapping[str, Any]) -> str:
