@@ -57,6 +57,10 @@ class AuditPlan:
             raise UsageError(f"images per identity (k) must be at least 1, got {self.ks}")
         if self.attacker_seeds < 1 or self.draws < 100:
             raise UsageError("an audit needs at least one attacker seed and 100 bootstrap draws")
+        if self.attacker_seeds > 1_000 or self.draws > 1_000_000:
+            raise UsageError(
+                f"an audit takes up to 1,000 attacker seeds and a million draws, got {self.attacker_seeds} and {self.draws}"
+            )
         _refuse_unknown("controls", self.controls, CONTROLS)
         _refuse_unknown("attackers", self.attackers, ATTACKERS)
         _refuse_unknown("erasers", (self.eraser, *self.compare), METHODS)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import DataError, RankError
 from faceblind.attack import Candidate
-from faceblind.audit.plan import AuditPlan
+from faceblind.audit.plan import CONTROLS, AuditPlan
 from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.findings import Finding
 from faceblind.data.split import PARTS, IdentitySplit
@@ -189,6 +189,11 @@ def given_eraser(data: SplitData, projector: Projector, note: str) -> tuple[Fitt
             message="the projector was fitted on other people; that none of them is tested here cannot be checked from the file",
         )
     return Fitted(projector, None, note), found
+
+
+def release_name(projector: Projector) -> str:
+    """Return how the record calls the release through a projector: by its method, unless a control has that name."""
+    return "erased" if projector.method in ("raw", "planted", *CONTROLS) else projector.method
 
 
 def nothing_left(data: SplitData, projector: Projector) -> Finding | None:

@@ -34,6 +34,7 @@ from faceblind.audit.releases import (
     fit_eraser,
     given_eraser,
     nothing_left,
+    release_name,
 )
 from faceblind.audit.result import AuditResult
 from faceblind.audit.verdict import LIMITS, give_verdict, reference_point, worst_of
@@ -145,7 +146,7 @@ def run_audit(
         raise HygieneError(f"{len(serious)} findings stop a strict audit: {', '.join(f.kind for f in serious)}")
     measured = _Audit(plan, data, fitted, progress or _silent).run()
     hygiene = worst_first([*hygiene, *measured.notes])
-    erased = fitted.projector.method
+    erased = release_name(fitted.projector)
     summary = tuple(a.summary for a in measured.points)
     worst = worst_entries(measured.points)
     compares = comparisons(measured.points, erased, [n for n in plan.compare if n != erased])
@@ -201,8 +202,8 @@ class _Audit:
         raw = self.data.raw()
         people = int(np.unique(raw.test.identity).size)
         bootstrap = SubjectBootstrap.of(people, draws=plan.draws, rng=np.random.default_rng([plan.seed, 0xB0, 0]))
-        erased = self.data.through(projector, projector.method)
-        others, self.notes = compared(self.data, projector.rank, plan, audited=projector.method)
+        erased = self.data.through(projector, release_name(projector))
+        others, self.notes = compared(self.data, projector.rank, plan, audited=erased.name)
         controls = control_projectors(self.data, projector.rank, plan)
         releases = [raw, erased, *(self.data.through(p, n) for n, p in (others | controls).items())]
         attacks = attacks_of(plan, self.data)

@@ -85,7 +85,7 @@ def run_demo(
 
     before, _ = audit_into("before", None)
     try:
-        projector = choose_rank(embeddings, split, parse_gate(TARGET), plan, progress=progress)
+        projector = choose_rank(embeddings, split, parse_gate(TARGET), plan, points=6, progress=progress)
         note = f"the smallest rank tried that shows {TARGET} on validation people"
     except RankError:
         fit_people = embeddings.sample[split.rows("fit")].tolist()

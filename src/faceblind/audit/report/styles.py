@@ -82,7 +82,7 @@ def erased_release(names: Iterable[str], method: str | None) -> str | None:
     control, nor planted comes after that.
     """
     candidates = sorted(set(names) - {"raw", "random", "pca", "permuted", "planted"})
-    for name in (method, "isp"):
+    for name in (method, "erased", "isp"):
         if name in candidates:
             return name
     return candidates[0] if candidates else None
