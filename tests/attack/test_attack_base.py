@@ -79,6 +79,53 @@ def test_a_single_candidate_needs_no_validation():
     assert freeze([only], lambda c: 1 / 0) is only
 
 
+def test_all_images_are_drawn_when_k_is_none_and_no_random_number_is_used():
+    identity, rng = labels_of([3, 1, 4], "shuffled", np.random.default_rng(0)), np.random.default_rng(1)
+    np.testing.assert_array_equal(draw_images(identity, None, rng), np.arange(8))
+    assert rng.random() == np.random.default_rng(1).random()
+
+
+class Stream:
+    """Candidates that are made as they are asked for."""
+
+    def __init__(self, *values: float) -> None:
+        self.values, self.made = values, 0
+
+    def __iter__(self):
+        for value in self.values:
+            self.made += 1
+            yield Stub(f"c{self.made}", value)
+
+
+@pytest.mark.parametrize(
+    ("values", "patience", "winner", "made"),
+    [
+        ((0.1, 0.2, 0.2, 0.1, 0.9), 2, 0.2, 4),  # a tie is no improvement
+        ((0.1, 0.2, 0.1, 0.3, 0.2, 0.2), 2, 0.3, 6),  # counted anew after one that improves
+        ((0.5, 0.4, 0.9), 1, 0.5, 2),
+        ((0.1, 0.2, 0.3), 2, 0.3, 3),
+        ((0.5, 0.4, 0.3, 0.2, 0.9), None, 0.9, 5),
+    ],
+)
+def test_candidates_stop_being_made_after_enough_that_do_not_improve(values, patience, winner, made):
+    stream = Stream(*values)
+    assert freeze(stream, lambda c: c.value, patience).value == winner
+    assert stream.made == made
+
+
+def test_every_candidate_is_looked_at_once():
+    seen: list[str] = []
+    freeze(Stream(0.1, 0.3, 0.2), lambda c: seen.append(c.name) or c.value, 5)
+    assert seen == ["c1", "c2", "c3"]
+
+
+def test_freezing_nothing_or_without_patience_is_refused():
+    with pytest.raises(DataError, match="offered no candidate: its grid is empty"):
+        freeze([], lambda c: 0.0)
+    with pytest.raises(DataError, match="patience of at least one candidate, got 0"):
+        freeze([Stub("c", 0)], lambda c: 0.0, 0)
+
+
 def test_plain_cosine_compares_vectors_as_they_are_and_learns_nothing():
     X = unit_gauss(np.random.default_rng(0), 6, 4) * np.arange(6, dtype=np.float32)[:, None]
     (candidate,) = Cosine().fit(X, np.repeat(["a", "b"], 3), k=1, rng=np.random.default_rng(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faceblind.attack import Cosine, RidgeProbe, freeze
+from faceblind.attack import LDA, PLDA, WCCN, Cosine, RidgeProbe, freeze
 from faceblind.data.embeddings import unit_rows
 from faceblind.erase import ISP, LinearEraser, PCAEraser, RandomEraser
 from faceblind.measure import ScoreTail, det_curve, score_tail, threshold_at
@@ -45,7 +45,7 @@ def tar_of(tail: ScoreTail) -> float:
     return float(np.mean(tail.mated >= threshold_at(tail.top, tail.nonmated, FAR)))
 
 
-@pytest.mark.parametrize("attacker", [Cosine(), RidgeProbe()])
+@pytest.mark.parametrize("attacker", [Cosine(), RidgeProbe(), WCCN(), LDA(), PLDA()], ids=lambda a: a.name)
 def test_the_planted_leak_is_seen_and_gone_once_its_subspace_is_removed(parts, attacker):
     fit = parts["fit"]
     raw = audit(parts, None, attacker)
@@ -76,7 +76,7 @@ def test_without_a_planted_leak_nothing_is_seen_by_anyone():
         name: planted(i, people=n, images=8, dim=DIM, strength=0.0, noise=1.0, prefix=name)
         for i, (name, n) in enumerate({"attack": 60, "val": 40, "test": 60}.items())
     }
-    for attacker in (Cosine(), RidgeProbe()):
+    for attacker in (Cosine(), RidgeProbe(), WCCN(), LDA(), PLDA()):
         tail = audit(empty, None, attacker)
         assert tar_of(tail) < 2.5 * FAR
         assert det_curve(tail).eer == pytest.approx(0.5, abs=0.03)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,60 @@ def test_each_lambda_scores_like_the_normal_equations(people, images, dim, k):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found.astype(float) @ found.T, expected, atol=2e-6)
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(("people", "images", "dim"), [(8, 6, 12), (8, 6, 60), (30, 2, 12)])
+def test_covariance_of_all_images_with_labels_of_the_drawn_ones(people, images, dim):
+    made = planted(1, people=people, images=images, dim=dim, noise=0.4)
+    new = unit_gauss(np.random.default_rng(2), 20, dim)
+    for k in (1, 2):
+        rows = draw_images(made.identity, k, np.random.default_rng(7))
+        X = made.vectors.astype(np.float64)
+        mean, drawn = X.mean(axis=0), X[rows] - X[rows].mean(axis=0)
+        Y = (made.identity[rows][:, None] == np.unique(made.identity)).astype(float)
+        S = (X - mean).T @ (X - mean)
+        probe = RidgeProbe((1e-3, 0.1), covariance="all")
+        for candidate in probe.fit(made.vectors, made.identity, k=k, rng=np.random.default_rng(7)):
+            W = np.linalg.solve(S + candidate.setting["lambda"] * np.trace(S) / dim * np.eye(dim), drawn.T @ Y)
+            mapped = candidate.map(new).astype(float)
+            np.testing.assert_allclose(mapped @ mapped.T, cosines((new - mean) @ W), atol=5e-6)
+
+
+def test_with_all_images_labelled_both_covariances_are_the_same():
+    made = planted(2, people=8, images=6, dim=12)
+    new = unit_gauss(np.random.default_rng(2), 20, 12)
+    fits = [
+        RidgeProbe(covariance=which).fit(made.vectors, made.identity, k=None, rng=np.random.default_rng(0))
+        for which in ("drawn", "all")
+    ]
+    for one, other in zip(*fits, strict=True):
+        a, b = one.map(new), other.map(new)
+        np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-5)
+
+
+def test_one_eigendecomposition_serves_all_seeds_and_numbers_of_images(monkeypatch):
+    calls = []
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda a: calls.append(a.shape) or eigh(a))
+    made = planted(3, people=8, images=20, dim=24)
+    probe = RidgeProbe(covariance="all")
+
+    def fit(case: tuple[int, int]) -> bytes:
+        candidates = probe.fit(made.vectors.copy(), made.identity, k=case[1], rng=np.random.default_rng(case[0]))
+        return b"".join(c.map(made.vectors[:5]).tobytes() for c in candidates)
+
+    cases = [(seed, k) for seed in range(5) for k in (1, 4, 16)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(fit, cases))
+    assert calls == [(24, 24)]
+    monkeypatch.undo()
+    assert together == [
+        b"".join(
+            c.map(made.vectors[:5]).tobytes()
+            for c in RidgeProbe(covariance="all").fit(made.vectors, made.identity, k=k, rng=np.random.default_rng(seed))
+        )
+        for seed, k in cases
+    ]
 
 
 def test_uneven_numbers_of_images():

@@ -17,10 +17,11 @@ class Cosine:
 
     name = "cosine"
     learns = False
+    patience: int | None = None
     setting: Mapping[str, float] = {}
 
     def fit(
-        self, X: NDArray[np.float32], identity: NDArray[Any], *, k: int, rng: np.random.Generator
+        self, X: NDArray[np.float32], identity: NDArray[Any], *, k: int | None, rng: np.random.Generator
     ) -> Sequence[Candidate]:
         """Learn nothing."""
         return (self,)
