@@ -1,49 +1,48 @@
+"""`check_hygiene` as a whole, duplicates, single images and splits."""
+
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
+from hygiene_tables import CANNOT_TELL, at_cosine, faces, kinds, names, noise, table
 
-from faceblind._errors import DataError
-from faceblind.data import hygiene
+from faceblind._errors import DataError, UsageError
 from faceblind.data.embeddings import EmbeddingSet, unit_rows
-from faceblind.data.findings import Finding
-from faceblind.data.hygiene import check_hygiene
+from faceblind.data.findings import SEVERITIES
+from faceblind.data.hygiene import EXACT, NEAR, check_hygiene, duplicates, near, save_findings
 from faceblind.data.split import IdentitySplit
 from strategies import unit_gauss
 
 
-def table(vectors: np.ndarray, identity: np.ndarray) -> EmbeddingSet:
-    return EmbeddingSet.of(vectors, identity, sample=[f"s{i}" for i in range(len(identity))])
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("images", "within"), [(6, 0.6), (2, 0.75), (20, 0.4)])
+def test_clean_people_have_no_findings(seed, images, within):
+    embeddings = table(*faces(seed, images=images, within=within))
+    split = IdentitySplit.draw(embeddings, seed=seed)
+    assert check_hygiene(embeddings, split=split) == ()
+    shuffled = embeddings.take(np.random.default_rng(seed).permutation(len(embeddings)))
+    assert check_hygiene(shuffled) == ()
 
 
-def clean(people: int = 12, images: int = 4, dim: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    return unit_gauss(np.random.default_rng(seed), people * images, dim), np.repeat(
-        [f"p{i:02d}" for i in range(people)], images
-    )
+@pytest.mark.parametrize("seed", range(20))
+def test_vectors_without_identity_only_say_that_labels_cannot_be_checked(seed):
+    found = check_hygiene(table(*noise(people=40, images=5, dim=48, seed=seed)))
+    assert [(f.kind, f.severity) for f in found] == [("labels_hard_to_check", "note")]
 
 
-def kinds(findings: tuple[Finding, ...]) -> dict[str, Finding]:
-    assert len({f.kind for f in findings}) == len(findings)
-    return {f.kind: f for f in findings}
-
-
-def at_cosine(vector: np.ndarray, cosine: float, rng: np.random.Generator) -> np.ndarray:
-    other = rng.standard_normal(vector.size)
-    other -= (other @ vector) * vector
-    return cosine * vector + np.sqrt(1 - cosine**2) * other / np.linalg.norm(other)
-
-
-def test_clean_data_have_no_findings():
-    embeddings = table(*clean())
-    assert check_hygiene(embeddings) == ()
-    assert check_hygiene(embeddings, split=IdentitySplit.draw(embeddings)) == ()
+def test_small_tables_say_that_labels_were_not_checked():
+    (found,) = check_hygiene(table(*noise()))
+    assert (found.kind, found.severity) == ("labels_not_checked", "note")
+    assert "here are 12 and 48" in found.message
 
 
 @pytest.mark.parametrize("dim", [2, 24, 768, 4096])
 @pytest.mark.parametrize("change", ["same", "longer", "float16", "noise"])
 def test_one_photograph_under_two_names_is_an_error_even_after_rounding(dim, change):
     vectors, identity = (
-        clean(dim=dim, people=3) if dim > 2 else (np.eye(2, dtype=np.float32)[[0, 0, 1, 1]], np.array(list("aabb")))
+        noise(dim=dim, people=3) if dim > 2 else (np.eye(2, dtype=np.float32)[[0, 0, 1, 1]], np.array(list("aabb")))
     )
     source, copy = 1, len(vectors) - 1
     rng = np.random.default_rng(1)
@@ -56,136 +55,201 @@ def test_one_photograph_under_two_names_is_an_error_even_after_rounding(dim, cha
     }[change]
     if dim == 2 and change == "float16":
         return  # two numbers of half precision may be off by more than 1e-6
+    found = kinds(check_hygiene(table(vectors, identity)))
+    duplicate = found["duplicate_across_identities"]
+    pair = f"s1 ({identity[1]}) = s{copy} ({identity[copy]}), cosine 1.0000"
+    assert (duplicate.severity, duplicate.count, duplicate.examples) == ("error", 1, (pair,))
+    assert pair in duplicate.message  # the verdict quotes the message and must name the pair
+    assert "near_duplicate_across_identities" not in found
+
+
+def test_names_with_braces_do_not_upset_the_message():
+    vectors, identity = noise()
+    vectors[40] = vectors[0]
+    identity = np.where(identity == "p000", "{0} {", identity)
     found = kinds(check_hygiene(table(vectors, identity)))["duplicate_across_identities"]
-    assert (found.severity, found.count) == ("error", 1)
-    assert found.examples == (f"s1 ({identity[1]}) = s{copy} ({identity[copy]}), cosine 1.0000",)
-    assert "near_duplicate_across_identities" not in kinds(check_hygiene(table(vectors, identity)))
-
-
-def test_the_same_photograph_twice_under_one_name_is_no_finding():
-    vectors, identity = clean()
-    vectors[1] = vectors[0]
-    vectors[2] = at_cosine(vectors[3], 0.995, np.random.default_rng(0))
-    assert check_hygiene(table(vectors, identity)) == ()
+    assert "s0 ({0} {) = s40 (p010)" in found.message
 
 
 def test_near_duplicates_are_a_warning_and_the_nearest_are_shown_first():
-    vectors, identity = clean(people=10)
+    vectors, identity = noise(people=10)
     rng = np.random.default_rng(2)
     for i, cosine in enumerate([0.97, 0.981, 0.99, 0.985, 0.999, 0.995, 0.9999]):
         vectors[4 * i + 1] = at_cosine(vectors[39 - i], cosine, rng)
-    found = kinds(check_hygiene(table(vectors, identity)))
-    near = found.pop("near_duplicate_across_identities")
+    found = kinds(check_hygiene(table(vectors, identity)), without=CANNOT_TELL)
+    pairs = found.pop("near_duplicate_across_identities")
     assert found == {}
-    assert (near.severity, near.count) == ("warning", 6)
-    assert [text[-6:] for text in near.examples] == ["0.9999", "0.9990", "0.9950", "0.9900", "0.9850"]
-    assert near.examples[0] == "s25 (p06) = s33 (p08), cosine 0.9999"
+    assert (pairs.severity, pairs.count) == ("warning", 6)
+    assert [text[-6:] for text in pairs.examples] == ["0.9999", "0.9990", "0.9950", "0.9900", "0.9850"]
+    assert pairs.examples[0] == "s25 (p006) = s33 (p008), cosine 0.9999"
     assert kinds(check_hygiene(table(vectors, identity), near=0.96))["near_duplicate_across_identities"].count == 7
     assert kinds(check_hygiene(table(vectors, identity), near=0.9995))["near_duplicate_across_identities"].count == 1
 
 
 def test_exact_duplicates_are_found_even_when_only_nearer_ones_are_asked_for():
-    vectors, identity = clean()
+    vectors, identity = noise()
     vectors[40] = vectors[0]
-    assert set(kinds(check_hygiene(table(vectors, identity), near=1.0))) == {"duplicate_across_identities"}
+    found = kinds(check_hygiene(table(vectors, identity), near=1.0), without=CANNOT_TELL)
+    assert set(found) == {"duplicate_across_identities"}
 
 
 def test_every_pair_of_a_photograph_under_three_names_counts():
-    vectors, identity = clean()
+    vectors, identity = noise()
     vectors[[1, 2, 9, 30]] = vectors[0]
-    found = kinds(check_hygiene(table(vectors, identity)))["duplicate_across_identities"]
-    assert found.count == 3 + 3 + 1  # three rows of p00 with each of two others, and those with each other
-    assert len(found.examples) == 5
+    found = kinds(check_hygiene(table(vectors, identity)))
+    assert (
+        found["duplicate_across_identities"].count == 3 + 3 + 1
+    )  # three rows of p000 with each of two others, and those
+    assert len(found["duplicate_across_identities"].examples) == 5
+    assert found["duplicates_within_identities"].count == 3
 
 
 def test_many_alike_images_of_one_person_do_not_hide_a_duplicate(monkeypatch):
     """Frames of a video are all near each other: they must not use up the pairs that are kept."""
-    vectors, identity = clean(people=6, images=30)
+    vectors, identity = noise(people=6, images=30)
     rng = np.random.default_rng(0)
-    vectors[:60] = unit_rows(vectors[0] + 1e-2 * unit_gauss(rng, 60, 24))  # p00, and p01 beside it
+    vectors[:60] = unit_rows(vectors[0] + 1e-2 * unit_gauss(rng, 60, 24))  # p000, and p001 beside it
     vectors[179] = vectors[100]
-    monkeypatch.setattr(hygiene, "pairs_above", lambda *a, **k: pairs_above(*a, **k, limit=20))
+    monkeypatch.setattr(duplicates, "near_pairs", lambda *a, **k: near.near_pairs(*a, **k, limit=20))
     found = kinds(check_hygiene(table(vectors, identity)))
     assert found["duplicate_across_identities"].count == 1
-    assert found["duplicate_across_identities"].examples == ("s100 (p03) = s179 (p05), cosine 1.0000",)
+    assert found["duplicate_across_identities"].examples == ("s100 (p003) = s179 (p005), cosine 1.0000",)
     assert found["near_duplicate_across_identities"].count == 30 * 30
 
 
-pairs_above = hygiene.pairs_above
+@pytest.mark.parametrize(
+    ("images", "copies", "severity", "share"), [(4, 1, "warning", "0.28"), (40, 1, "note", "0.0021")]
+)
+def test_one_photograph_twice_under_one_name_is_noted_and_warned_of_when_it_matters(images, copies, severity, share):
+    vectors, identity = faces(people=60, images=images)
+    vectors[1] = at_cosine(vectors[0], 0.99, np.random.default_rng(0))
+    (found,) = check_hygiene(table(vectors, identity))
+    assert (found.kind, found.severity, found.count) == ("duplicates_within_identities", severity, copies)
+    assert found.message.startswith(f"{share} % of the mated pairs have cosine 0.98 or more: ")
+    assert found.examples == ("s0 (p000) = s1 (p000), cosine 0.9900",)
+    vectors[1] = vectors[0]
+    (found,) = check_hygiene(table(vectors, identity))
+    assert "1 of them the same vector" in found.message
+
+
+def test_pairs_within_equal_brute_force():
+    rng = np.random.default_rng(0)
+    vectors = unit_rows(unit_gauss(rng, 12, 8)[rng.integers(0, 12, 90)] + 0.05 * rng.standard_normal((90, 8)))
+    identity = rng.choice(list("abcd"), 90)
+    scores = vectors @ vectors.T
+    expected = np.argwhere(np.triu((scores >= 0.98) & (identity[:, None] == identity[None]), 1))
+    found = kinds(check_hygiene(table(vectors, identity)))["duplicates_within_identities"]
+    assert found.count == len(expected)
+    best = max(((scores[i, j], -i, -j) for i, j in expected))
+    assert found.examples[0].startswith(f"s{-best[1]} (")
 
 
 def test_single_images_are_a_warning():
-    vectors, identity = clean()
+    vectors, identity = noise()
     identity = identity.astype(object)
     identity[[5, 20]] = ["lone-b", "lone-a"]
-    (found,) = check_hygiene(table(vectors, identity))
-    assert (found.kind, found.severity, found.count) == ("single_image_identities", "warning", 2)
-    assert found.examples == ("lone-a", "lone-b")
-    assert found.message.startswith("2 of 14 identities have a single image")
+    found = kinds(check_hygiene(table(vectors, identity)), without=CANNOT_TELL)
+    (single,) = found.values()
+    assert (single.kind, single.severity, single.count) == ("single_image_identities", "warning", 2)
+    assert single.examples == ("lone-a", "lone-b")
+    assert single.message.startswith("2 of 14 identities have a single image")
 
 
-def test_an_identity_in_two_splits_is_an_error_and_errors_come_first():
-    vectors, identity = clean()
+def test_what_splits_share_is_found_and_errors_come_first():
+    vectors, identity = noise()
     identity = identity.astype(object)
     identity[5] = "lone"
-    vectors[30] = at_cosine(vectors[0], 0.99, np.random.default_rng(0))
     embeddings = table(vectors, identity)
     split = IdentitySplit.draw(embeddings)
+    fit, test = split.rows("fit"), split.rows("test")
+    vectors = vectors.copy()
+    vectors[fit[1]] = at_cosine(vectors[test[1]], 0.99, np.random.default_rng(0))
+    embeddings = table(vectors, identity)
     part = split.part.copy()
-    moved = split.rows("fit")[0]
-    part[moved] = "test"
+    part[fit[0]] = "test"
     findings = check_hygiene(embeddings, split=IdentitySplit(part, "by hand"))
-    assert [f.severity for f in findings] == ["error", "warning", "warning"]
-    assert findings[0].kind == "identity_shared_between_splits"
-    assert findings[0].examples == (f"{identity[moved]}: fit and test",)
-    assert set(kinds(findings)) == {
+    assert [f.severity for f in findings] == sorted((f.severity for f in findings), key=SEVERITIES.index)
+    found = kinds(findings, without=CANNOT_TELL)
+    assert found["identity_shared_between_splits"].examples == (f"{identity[fit[0]]}: fit and test",)
+    shared = found["photograph_in_two_splits"]
+    assert (shared.severity, shared.count) == ("warning", 1)
+    a, b = sorted((fit[1], test[1]))
+    assert shared.examples == (f"s{a} ({identity[a]}) in {part[a]} = s{b} ({identity[b]}) in {part[b]}, cosine 0.9900",)
+    assert set(found) == {
         "identity_shared_between_splits",
+        "photograph_in_two_splits",
         "near_duplicate_across_identities",
         "single_image_identities",
     }
 
 
-def test_in_a_large_table_exact_duplicates_are_found_everywhere_and_near_ones_among_the_people_tested(monkeypatch):
-    vectors, identity = clean(people=30, images=4)
+def test_the_same_vector_in_two_splits_is_an_error_and_within_one_split_is_none():
+    vectors, identity = noise()
     embeddings = table(vectors, identity)
     split = IdentitySplit.draw(embeddings)
-    fit, attack, test = (split.rows(part) for part in ("fit", "attack", "test"))
+    fit, test = split.rows("fit"), split.rows("test")
+    moved = vectors.copy()
+    moved[fit[0]] = vectors[test[0]]
+    assert kinds(check_hygiene(table(moved, identity), split=split))["photograph_in_two_splits"].severity == "error"
+    moved = vectors.copy()
+    moved[fit[0]] = vectors[fit[-1]]
+    found = kinds(check_hygiene(table(moved, identity), split=split))
+    assert "duplicate_across_identities" in found
+    assert "photograph_in_two_splits" not in found
+
+
+def test_in_a_large_table_duplicates_are_found_everywhere(monkeypatch):
+    """Bucketing instead of all pairs: the same findings, and the chance of missing one is stated."""
+    vectors, identity = faces(people=200, images=4)
     rng = np.random.default_rng(0)
-    vectors = vectors.copy()
-    vectors[attack[0]] = vectors[fit[0]]  # exact, outside validation and test: found by hashing
-    vectors[fit[5]] = at_cosine(vectors[fit[-1]], 0.995, rng)  # near, outside: not looked for
-    vectors[test[0]] = at_cosine(vectors[test[-1]], 0.995, rng)  # near, inside
-    vectors[test[1]] = vectors[test[-2]] * np.float32(3)  # exact but for its length, inside
-    embeddings = table(vectors, identity)
-    small = kinds(check_hygiene(embeddings, split=split))
+    vectors[3] = vectors[700]
+    vectors[9] = at_cosine(vectors[600], 0.995, rng)
+    vectors[21] = vectors[500] * np.float32(3)
+    vectors[41] = vectors[40]
+    small = kinds(check_hygiene(table(vectors, identity)))
+    monkeypatch.setattr(duplicates, "near_pairs", lambda *a, **k: near.near_pairs(*a, **k, exact_rows=100))
+    monkeypatch.setattr(near, "_plan", lambda *_: (6, 12))
+    large = kinds(check_hygiene(table(vectors, identity)))
+    assert set(small) == set(large)
+    for kind in ("duplicate_across_identities", "near_duplicate_across_identities", "duplicates_within_identities"):
+        assert (small[kind].count, small[kind].examples) == (large[kind].count, large[kind].examples)
     assert small["duplicate_across_identities"].count == 2
-    assert small["near_duplicate_across_identities"].count == 2
-    monkeypatch.setattr(hygiene, "ALL_PAIRS_UP_TO", 60)
-    large = kinds(check_hygiene(embeddings, split=split))
-    assert large["duplicate_across_identities"].count == 2
-    shown = " ".join(large["duplicate_across_identities"].examples)
-    for row in (attack[0], fit[0], test[1], test[-2]):
-        assert f"s{row} ({identity[row]})" in shown
-    assert large["near_duplicate_across_identities"].count == 1
-    assert f"s{test[0]} (" in large["near_duplicate_across_identities"].examples[0]
+    assert "is found with a chance of 0.999 or more" in large["near_duplicate_across_identities"].message
 
 
-def test_in_a_large_table_copies_under_one_name_are_no_finding_and_those_under_others_are(monkeypatch):
-    monkeypatch.setattr(hygiene, "ALL_PAIRS_UP_TO", 10)
-    vectors, identity = clean()
-    vectors[1] = vectors[0]
-    (partly,) = check_hygiene(table(vectors, identity))
-    assert (partly.kind, partly.severity, partly.count) == (
-        "near_duplicates_partly_checked",
-        "note",
-        len(identity) - 10,
-    )
-    vectors[[2, 40]] = vectors[0]
-    found = kinds(check_hygiene(table(vectors, identity)))["duplicate_across_identities"]
-    assert found.count == 1
-    assert found.examples == ("s0 (p00) = s40 (p10), cosine 1.0000",)
+def test_progress_is_told():
+    seen = []
+    check_hygiene(table(*noise()), progress=lambda *step: seen.append(step))
+    assert seen == [("near duplicates", 0, 1)]
 
 
-def test_identities_are_needed():
+def test_the_same_table_gives_the_same_findings():
+    vectors, identity = noise(people=40, images=5)
+    vectors[5] = vectors[100]
+    assert check_hygiene(table(vectors, identity)) == check_hygiene(table(vectors, identity))
+
+
+def test_identities_and_a_cosine_are_needed():
     with pytest.raises(DataError, match="this needs an identity"):
         check_hygiene(EmbeddingSet.of(np.eye(3)))
+    for wrong in (0, -0.5, 1.2, float("nan")):
+        with pytest.raises(UsageError, match=r"it is a cosine, above 0 and up to 1"):
+            check_hygiene(table(*noise()), near=wrong)
+
+
+def test_findings_are_saved_as_json(tmp_path):
+    vectors, identity = noise()
+    vectors[40] = vectors[0]
+    findings = check_hygiene(table(vectors, identity))
+    save_findings(tmp_path / "f.json", findings, tables=["a", "b"])
+    record = json.loads((tmp_path / "f.json").read_text())
+    assert record == {
+        "schema": "faceblind.hygiene/1",
+        "tables": ["a", "b"],
+        "findings": [f.to_dict() for f in findings],
+    }
+
+
+def test_thresholds_are_as_documented():
+    assert (EXACT, NEAR) == (1 - 1e-6, 0.98)
+    assert names(2, 2).tolist() == ["p000", "p000", "p001", "p001"]
