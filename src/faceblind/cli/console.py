@@ -103,5 +103,6 @@ def _cell(point: Summary | None) -> str:
         return ""
     if point.grade == "unsupported":
         return f"<= {100 * point.tar_high:.2f} %"
-    who = point.attacker if point.k is None else f"{point.attacker} k={point.k} {point.trained_on}"
+    images = "" if point.k is None else f" k={point.k}"
+    who = point.attacker + images + (f" on {point.trained_on}" if point.trained_on else "")
     return f"{100 * point.tar:.2f} % ({100 * point.tar_low:.2f}-{100 * point.tar_high:.2f})\n{who}, {point.grade}"

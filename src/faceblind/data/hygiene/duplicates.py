@@ -135,10 +135,16 @@ def _examples(
     first: EmbeddingSet, second: EmbeddingSet, pairs: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> tuple[str, ...]:
     offset = 0 if first is second else len(first)
+    shown = _by_printed_score(pairs, scores)[:SHOWN]
     return tuple(
         f"{name_row(first, int(i))} = {name_row(second, int(j) - offset)}, cosine {score:.4f}"
-        for (i, j), score in zip(pairs[:SHOWN], scores[:SHOWN], strict=True)
+        for (i, j), score in zip(pairs[shown], scores[shown], strict=True)
     )
+
+
+def _by_printed_score(pairs: NDArray[np.int64], scores: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Order by the score as it is printed, then by row: rounding of other machines does not change what is shown."""
+    return np.lexsort((pairs[:, 1], pairs[:, 0], -np.round(scores.astype(np.float64), 4)))
 
 
 def name_row(embeddings: EmbeddingSet, row: int) -> str:
@@ -204,7 +210,7 @@ def _between_splits(embeddings: EmbeddingSet, split: IdentitySplit, found: list[
     mask = (first != second) & (first != "") & (second != "")
     if not mask.any():
         return []
-    order = np.lexsort((pairs[mask, 1], pairs[mask, 0], -scores[mask]))
+    order = _by_printed_score(pairs[mask], scores[mask])
     pairs, scores = pairs[mask][order], scores[mask][order]
     examples = tuple(
         f"{name_row(embeddings, i)} in {split.part[i]} = {name_row(embeddings, j)} in {split.part[j]}, cosine {score:.4f}"
@@ -213,7 +219,7 @@ def _between_splits(embeddings: EmbeddingSet, split: IdentitySplit, found: list[
     return [
         Finding(
             kind="photograph_in_two_splits",
-            severity="error" if scores[0] >= EXACT else "warning",
+            severity="error" if scores.max() >= EXACT else "warning",
             count=int(scores.size),
             examples=examples,
             message="one photograph is in two splits: what is measured on one was learned or tuned on the other; drop one of the two",
