@@ -2,15 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
 from faceblind._errors import RankError
 from faceblind.erase import DEFAULT_RANK, ISP, LEACE, SAL, Directions, Eraser, FisherISP, IdentityMoments, RatioISP
-from faceblind.erase.directions import left_vectors
-from faceblind.erase.isp import identity_directions, projector_of
-from strategies import fingerprint, orthonormal, planted
+from strategies import fingerprint, planted
 
 ALL = [ISP, FisherISP, RatioISP, SAL, LEACE]
 
@@ -111,47 +107,3 @@ def test_a_method_that_takes_all_directions_says_when_that_would_be_everything()
     assert rank == 20
     assert "span all 40 dimensions, so full LEACE would erase everything; a truncated one makes no guarantee" in note
     assert bare(40, 40, complete=True).settle(11) == (11, "rank 11 as asked for")
-
-
-def test_the_older_functions_give_the_same_projector(moments):
-    basis, spectrum = identity_directions(moments)
-    assert projector_of(basis, spectrum, 6, moments).digest == ISP.directions(moments).projector(6).digest
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 999), st.integers(2, 9), st.integers(2, 30))
-def test_left_vectors_are_those_of_numpy_and_the_tolerance_is_relative(seed, dim, columns):
-    rng = np.random.default_rng(seed)
-    M = rng.standard_normal((dim, columns))
-    found = {scale: left_vectors(scale * M, columns) for scale in (1.0, 1e-9, 1e9)}
-    U, s, _ = np.linalg.svd(M, full_matrices=False)
-    for scale, (left, spectrum) in found.items():
-        assert left.shape == U.shape  # no absolute cut-off
-        np.testing.assert_allclose(spectrum, scale * s, rtol=1e-6)
-        np.testing.assert_allclose(np.abs(np.einsum("ij,ij->j", left, U)), 1, atol=1e-6)
-    assert left_vectors(M, 1)[0].shape == (dim, 1)
-
-
-def test_left_vectors_of_nothing_are_none():
-    left, spectrum = left_vectors(np.zeros((4, 3)), 3)
-    assert left.shape == (4, 0)
-    assert not spectrum.any()
-
-
-@pytest.mark.parametrize("eraser", ALL)
-@settings(max_examples=10)
-@given(seed=st.integers(0, 99), rank=st.integers(1, 6))
-def test_turning_vectors_turns_the_map_and_the_order_of_rows_is_nothing_to_it(eraser, seed, rank):
-    people = planted(seed, people=9, images=5, dim=12, noise=0.5)
-    Q = orthonormal(np.random.default_rng(seed), 12, 12)
-    order = np.random.default_rng(seed).permutation(45)
-    maps = []
-    for vectors, identity in (
-        (people.vectors.astype(float), people.identity),
-        (people.vectors.astype(float) @ Q.T, people.identity),
-        (people.vectors[order].astype(float), people.identity[order]),
-    ):
-        projector = eraser(rank).fit(vectors, identity).projector_
-        maps.append((projector.basis if projector.lift is None else projector.lift) @ projector.basis.T)
-    np.testing.assert_allclose(maps[1], Q @ maps[0] @ Q.T, atol=1e-6)
-    np.testing.assert_allclose(maps[2], maps[0], atol=1e-8)

@@ -8,14 +8,8 @@ from scipy.linalg import subspace_angles
 
 from faceblind._errors import DataError, RankError
 from faceblind.erase import ISP, Eraser, IdentityMoments, Projector
-from faceblind.erase.isp import (
-    DEFAULT_RANK,
-    identity_directions,
-    moments_digest,
-    people_digest,
-    projector_of,
-    settle_rank,
-)
+from faceblind.erase.directions import DEFAULT_RANK, Directions
+from faceblind.erase.moments import moments_digest, people_digest
 from strategies import fingerprint, labels_of, planted
 
 
@@ -94,7 +88,8 @@ def test_identities_weigh_the_same_however_many_images_they_have():
 def test_the_gram_path_for_many_people_agrees_with_the_svd(people):
     made = planted(4, people=people, images=3, dim=16, noise=0.5)
     moments = IdentityMoments().partial_fit(made.vectors, made.identity)
-    basis, spectrum = identity_directions(moments)
+    found = ISP.directions(moments)
+    basis, spectrum = found.reads, found.spectrum
     U, s, _ = np.linalg.svd(mean_differences(made.vectors, made.identity), full_matrices=False)
     assert basis.shape == (16, 16)
     np.testing.assert_allclose(spectrum, s, atol=1e-8)
@@ -110,7 +105,7 @@ def test_dimensions_that_no_mean_uses_are_not_counted_as_rank(people):
     flat = rng.standard_normal((people, 5))
     vectors = np.repeat(np.concatenate([flat, np.zeros((people, 11))], axis=1), 2, axis=0).astype(np.float32)
     identity = np.repeat(np.arange(people), 2)
-    basis, _ = identity_directions(IdentityMoments().partial_fit(vectors, identity))
+    basis = ISP.directions(IdentityMoments().partial_fit(vectors, identity)).reads
     assert basis.shape == (16, 5)
     np.testing.assert_allclose(basis[5:], 0, atol=1e-9)
     with pytest.raises(
@@ -224,24 +219,28 @@ def test_a_rank_below_one_is_refused_everywhere(rank):
         ISP(rank)
     made = planted(14, people=5, images=3, dim=8)
     moments = IdentityMoments().partial_fit(made.vectors, made.identity)
-    basis, spectrum = identity_directions(moments)
+    found = ISP.directions(moments)
     with pytest.raises(RankError, match=f"1 to 4 here, got {rank}"):
-        projector_of(basis, spectrum, rank, moments)
+        found.projector(rank)
     with pytest.raises(RankError, match=f"1 to 4 here, got {rank}"):
-        settle_rank(rank, basis, identities=5)
+        found.settle(rank)
+
+
+def settle(rank, basis, *, identities):
+    return Directions(method="isp", reads=basis, spectrum=np.zeros(0), fit_identities=identities).settle(rank)
 
 
 def test_the_default_rank_is_capped_by_the_data_and_says_so():
     basis = np.eye(512)[:, :250]
-    assert settle_rank(None, basis, identities=400) == (DEFAULT_RANK, "rank 192 by default")
-    assert settle_rank(7, basis, identities=400) == (7, "rank 7 as asked for")
-    assert settle_rank(None, basis[:, :192], identities=193)[0] == 192
-    rank, note = settle_rank(None, basis[:, :191], identities=192)
+    assert settle(None, basis, identities=400) == (DEFAULT_RANK, "rank 192 by default")
+    assert settle(7, basis, identities=400) == (7, "rank 7 as asked for")
+    assert settle(None, basis[:, :192], identities=193)[0] == 192
+    rank, note = settle(None, basis[:, :191], identities=192)
     assert rank == 191
     assert note == "rank 191: capped from the default 192, 192 identities support no more"
-    assert settle_rank(None, np.eye(40), identities=400) == (20, "rank 20 by default")  # half of few dimensions
+    assert settle(None, np.eye(40), identities=400) == (20, "rank 20 by default")  # half of few dimensions
     with pytest.raises(RankError, match="rank 251 is too large"):
-        settle_rank(251, basis, identities=400)
+        settle(251, basis, identities=400)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +261,8 @@ def test_tables_without_identity_to_find_are_refused(vectors, identity, message)
 
 def test_two_people_with_the_same_mean_among_others_cost_one_direction():
     vectors = np.repeat(np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], float), 2, axis=0)
-    basis, spectrum = identity_directions(IdentityMoments().partial_fit(vectors, list("aabbccdd")))
+    found = ISP.directions(IdentityMoments().partial_fit(vectors, list("aabbccdd")))
+    basis, spectrum = found.reads, found.spectrum
     assert basis.shape == (4, 2)
     np.testing.assert_allclose(basis[3], 0, atol=1e-12)
     assert isinstance(ISP(2).fit(vectors, list("aabbccdd")).projector_, Projector)

@@ -15,8 +15,8 @@ from faceblind.data.findings import Finding
 from faceblind.data.split import PARTS, IdentitySplit
 from faceblind.erase import INLP, RLACE, Directions, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
 from faceblind.erase.directions import DEFAULT_RANK
-from faceblind.erase.isp import people_digest
 from faceblind.erase.methods import MOMENT_METHODS, directions_from
+from faceblind.erase.moments import people_digest
 
 NOTHING_KEPT = 1e-4
 """Share of energy under which what is left is rounding and not a vector."""

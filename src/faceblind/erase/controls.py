@@ -13,7 +13,8 @@ from scipy import linalg
 
 from faceblind.data.embeddings import unit_rows
 from faceblind.erase.base import LinearEraser, svd_flip
-from faceblind.erase.isp import check_rank, identity_directions
+from faceblind.erase.directions import check_rank
+from faceblind.erase.isp import ISP
 from faceblind.erase.moments import IdentityMoments
 from faceblind.erase.projector import Projector
 from faceblind.erase.rank import RankChoice
@@ -65,9 +66,9 @@ class PermutedISP(LinearEraser):
     def fit(self, X: ArrayLike, identity: ArrayLike) -> Self:
         """Fit on (n, d) vectors with their identities permuted over rows."""
         labels = self.rng.permutation(np.asarray(identity))
-        basis, spectrum = identity_directions(IdentityMoments().partial_fit(X, labels))
-        check_rank(self.rank, basis.shape[1], basis.shape[0], identities=np.unique(labels).size)
+        found = ISP.directions(IdentityMoments().partial_fit(X, labels))
+        found.check(self.rank)
         self.projector_ = Projector.of(
-            basis[:, : self.rank], method="permuted", spectrum=spectrum, choice=RankChoice(rule="given")
+            found.reads[:, : self.rank], method="permuted", spectrum=found.spectrum, choice=RankChoice(rule="given")
         )
         return self

@@ -8,27 +8,9 @@ it was fitted on; what remains for other people is an empirical question, and th
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from faceblind.data.meta import Fingerprint
 from faceblind.erase.base import MomentEraser, mean_differences
-from faceblind.erase.directions import DEFAULT_RANK, Directions, check_rank, left_vectors
-from faceblind.erase.moments import IdentityMoments, moments_digest, people_digest
-from faceblind.erase.projector import Projector
-from faceblind.erase.rank import RankChoice
-
-__all__ = [
-    "DEFAULT_RANK",
-    "ISP",
-    "check_rank",
-    "identity_directions",
-    "moments_digest",
-    "most_rank",
-    "people_digest",
-    "projector_of",
-    "settle_rank",
-]
+from faceblind.erase.directions import Directions, left_vectors
+from faceblind.erase.moments import IdentityMoments
 
 
 class ISP(MomentEraser):
@@ -49,56 +31,15 @@ class ISP(MomentEraser):
 
     @classmethod
     def directions(cls, moments: IdentityMoments) -> Directions:
-        """Return the left singular vectors of M; the spectrum is its singular values."""
-        left, spectrum = identity_directions(moments)
+        """Return the left singular vectors of M; the spectrum is its singular values.
+
+        One factorisation serves every rank: the projector of rank r removes the first r.
+
+        Raises
+        ------
+        DataError
+            Fewer than two identities, no identity with two images, or all means are the same.
+        """
+        M = mean_differences(moments)
+        left, spectrum = left_vectors(M, M.shape[1] - 1)
         return Directions.of(moments, left, method=cls.method, spectrum=spectrum)
-
-
-def identity_directions(moments: IdentityMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return all left singular vectors of M worth having, (d, q), and the singular values, (min(d, m),).
-
-    One factorisation serves every rank: the projector of rank r is the first r columns.
-
-    Raises
-    ------
-    DataError
-        Fewer than two identities, no identity with two images, or all means are the same.
-    """
-    M = mean_differences(moments)
-    return left_vectors(M, M.shape[1] - 1)
-
-
-def projector_of(
-    basis: NDArray[np.float64],
-    spectrum: NDArray[np.float64],
-    rank: int,
-    moments: IdentityMoments,
-    *,
-    method: str = "isp",
-    encoder: Fingerprint | None = None,
-    synthetic: bool = False,
-    choice: RankChoice | None = None,
-) -> Projector:
-    """Cut `identity_directions` at a rank and wrap the result with its provenance.
-
-    Raises
-    ------
-    RankError
-        The rank is larger than the data supports.
-    """
-    found = Directions.of(moments, basis, method=method, spectrum=spectrum)
-    return found.projector(rank, encoder=encoder, synthetic=synthetic, choice=choice)
-
-
-def most_rank(basis: NDArray[np.float64]) -> int:
-    """Return the largest rank that directions from `identity_directions`, (d, q), allow: something must be left."""
-    return _bare(basis, 0).most
-
-
-def settle_rank(rank: int | None, basis: NDArray[np.float64], *, identities: int) -> tuple[int, str]:
-    """Return the rank to use and a note that says where it comes from; see `Directions.settle`."""
-    return _bare(basis, identities).settle(rank)
-
-
-def _bare(basis: NDArray[np.float64], identities: int) -> Directions:
-    return Directions(method=ISP.method, reads=basis, spectrum=np.zeros(0), fit_identities=identities)
