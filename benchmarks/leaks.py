@@ -58,6 +58,7 @@ def main() -> int:
     arguments.add_argument("--work", type=Path, default=Path("out/faces"), help="where embeddings are kept")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--encoders", default="sscd,sscd-distilled")
+    arguments.add_argument("--ladder", default="sscd", help="encoders for which the ladder of ranks is run too")
     arguments.add_argument("--best-effort", action="store_true", help="run the best-effort attacker too (slow)")
     arguments.add_argument("--record", action="store_true", help="write the figures into RESULTS.md")
     options = arguments.parse_args()

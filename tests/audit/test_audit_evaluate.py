@@ -79,6 +79,35 @@ def test_the_candidate_with_the_highest_validation_tar_is_frozen(data):
     assert isinstance(best, Cosine)
 
 
+def test_candidates_made_one_by_one_are_not_mistaken_for_each_other(data):
+    """A candidate that was dropped frees its place for the next one, which must not inherit its score."""
+
+    class Fresh:
+        def __init__(self, noise):
+            self.setting, self.noise = {"noise": noise}, noise
+
+        def map(self, X):
+            rng = np.random.default_rng(0)
+            return Cosine().map((X + self.noise * rng.standard_normal(X.shape)).astype(np.float32))
+
+    class OneByOne:
+        name, learns, patience = "one by one", False, 10
+
+        def fit(self, X, identity, *, k, rng):
+            for noise in (5.0, 9.0, 9.5, 0.0, 9.7, 9.9):
+                yield Fresh(noise)
+
+        def describe(self):
+            return {"name": self.name}
+
+    attack = Attack(OneByOne(), None, 2)
+    raw = data.raw()
+    for _ in range(5):
+        best, tail = tune(attack, attack.train(raw, 0, PLAN), raw.validation, 0, PLAN)
+        assert best.setting == {"noise": 0.0}
+        assert tail.tar(0.5) == tail_of(attack, best, raw.validation, 0, PLAN).tar(0.5)
+
+
 def test_enrolled_templates_are_means_and_queries_are_the_others():
     rng = np.random.default_rng(0)
     identity = np.array(["a"] * 4 + ["b"] * 2 + ["c"] * 5)

@@ -48,10 +48,13 @@ def tune(
     attack: Attack, candidates: Iterable[Candidate], validation: Part, seed: int, plan: AuditPlan
 ) -> tuple[Candidate, ScoreTail]:
     """Freeze the candidate with the highest validation TAR at the smallest FAR that validation supports."""
-    tails: dict[int, ScoreTail] = {}
+    # The candidate is kept with its tail: another one could otherwise be made where it lay, and be taken for it.
+    seen: dict[int, tuple[Candidate, ScoreTail]] = {}
 
     def tail(candidate: Candidate) -> ScoreTail:
-        return tails.setdefault(id(candidate), tail_of(attack, candidate, validation, seed, plan))
+        if id(candidate) not in seen:
+            seen[id(candidate)] = candidate, tail_of(attack, candidate, validation, seed, plan)
+        return seen[id(candidate)][1]
 
     def objective(candidate: Candidate) -> float:
         found = tail(candidate)
