@@ -28,6 +28,7 @@ from faceblind.audit.plan import ATTACKERS, DEFAULT_ATTACKERS, AuditPlan
 from faceblind.audit.releases import Release, SplitData, compared, control_projectors
 from faceblind.audit.report.text import percent
 from faceblind.audit.run import AuditRun, run_audit
+from faceblind.audit.verdict import GRADES
 from faceblind.erase.methods import METHODS, MOMENT_METHODS, directions_from
 from faceblind.measure import OperatingPoint, SubjectBootstrap, paired_difference
 from faceblind.utility import neighbour_overlap
@@ -182,8 +183,9 @@ def ladder(data: SplitData, plan: AuditPlan) -> Iterator[Release]:
 def measured(release: Release, raw: Release, data: SplitData, plan: AuditPlan, bootstrap: SubjectBootstrap) -> Step:
     attacks = [a for a in screening(plan, data) if a.name != "best-effort"]
     points = each(lambda a: calibrated_point(a, release, "test", plan, bootstrap, FAR), attacks)
-    found = [(a, p) for a, p in zip(attacks, points, strict=True) if p.grade != "unsupported"]
-    attack, point = max(found, key=lambda pair: (pair[1].high, pair[1].tar))
+    best = max(GRADES.index(p.grade) for p in points)
+    found = [(a, p) for a, p in zip(attacks, points, strict=True) if GRADES.index(p.grade) == best]
+    attack, point = max(found, key=lambda pair: (pair[1].tar, pair[1].high))
     overlap, _ = neighbour_overlap(raw.test.vectors, release.test.vectors)
     return Step(release.name, release.rank, overlap, float(release.energy_kept.mean()), attack, point)
 

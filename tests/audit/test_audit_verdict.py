@@ -8,7 +8,7 @@ import pytest
 
 from faceblind import Finding
 from faceblind.audit.entries import Comparison, PlantedPoint, Power, Summary, Utility, Worst
-from faceblind.audit.verdict import LIMITS, deciding, give_verdict, reference_point, worst_of
+from faceblind.audit.verdict import LIMITS, bounding, deciding, give_verdict, reference_point, worst_of
 
 RAW = Summary(
     release="raw", rank=0, attacker="ridge", trained_on="attack", k=16, seeds=5, calibration="test",
@@ -78,6 +78,26 @@ def test_attacks_without_enough_comparisons_do_not_decide():
     assert deciding([RAW, template], "raw", 1e-3) == [RAW]
     assert deciding([template], "raw", 1e-3) == [template]
     assert worst_of([RAW, template], "raw", 1e-3) is RAW
+
+
+def test_the_best_supported_attack_that_reads_most_decides_and_a_loose_one_is_named():
+    loose = replace(ISP, attacker="class-mean", grade="indicative", tar=0.2, tar_low=0.02, tar_high=0.5)
+    weaker = replace(ISP, attacker="cosine", tar=0.05, tar_low=0.0, tar_high=0.3)  # reaches higher, reads less
+    points = [ISP, loose, weaker]
+    assert bounding(points, "isp", 1e-3) == points
+    assert deciding(points, "isp", 1e-3) == [ISP, weaker]
+    assert worst_of(points, "isp", 1e-3) is ISP
+    assert worst_of([loose], "isp", 1e-3) is loose
+    said = verdict(RAW, *points, less=["raw"])
+    assert "10.0 %" in said.headline
+    assert any("(class-mean, k=16, trained on attack people) may read more: 20.0 %" in s for s in said.sentences)
+    assert not any("may read more" in s for s in verdict(RAW, ISP, weaker).sentences)
+
+
+def test_of_bounds_alone_the_highest_decides():
+    low = replace(ISP, grade="unsupported", tar=0.1, tar_low=0.0, tar_high=0.3)
+    high = replace(low, attacker="wccn", tar=0.0, tar_high=0.4)
+    assert worst_of([low, high], "isp", 1e-3) is high
 
 
 def test_other_erasers_are_named_with_what_is_shown():

@@ -15,7 +15,7 @@ import numpy as np
 from faceblind.audit.entries import Comparison, Worst
 from faceblind.audit.evaluate import Averaged
 from faceblind.audit.plan import CONTROLS
-from faceblind.audit.verdict import deciding
+from faceblind.audit.verdict import bounding, worst_of
 from faceblind.measure import holm, paired_difference, simultaneous_upper
 
 SHOWN = 0.025
@@ -23,8 +23,9 @@ SHOWN = 0.025
 
 
 def decisive(points: Sequence[Averaged], release: str, far: float) -> Averaged | None:
-    """Return the attacker that reads most on a release at a FAR: see `faceblind.audit.verdict.worst_of`."""
-    return max(_at(points, release, far), key=lambda a: (a.summary.tar_high, a.summary.tar), default=None)
+    """Return the attacker that decides for a release at a FAR: see `faceblind.audit.verdict.worst_of`."""
+    top = worst_of([a.summary for a in points], release, far)
+    return next((a for a in points if a.summary is top), None)
 
 
 def worst_entries(points: Sequence[Averaged]) -> tuple[Worst, ...]:
@@ -35,7 +36,7 @@ def worst_entries(points: Sequence[Averaged]) -> tuple[Worst, ...]:
             top = decisive(points, release, far)
             if top is None:
                 continue
-            mine = _at(points, release, far)
+            mine = _bounded(points, release, far)
             bounds = simultaneous_upper(
                 np.array([a.point.base for a in mine]),
                 np.stack([a.point.draws for a in mine]),
@@ -53,7 +54,7 @@ def worst_entries(points: Sequence[Averaged]) -> tuple[Worst, ...]:
                     tar=s.tar,
                     tar_low=s.tar_low,
                     tar_high=s.tar_high,
-                    bound=max(float(bounds.bound), s.tar_high),
+                    bound=max(float(bounds.bound), s.tar_high, *(a.summary.tar_high for a in mine)),
                     attackers=len(mine),
                     grade=s.grade,
                 )
@@ -110,7 +111,7 @@ def _compare(points: Sequence[Averaged], release: str, against: str, far: float)
     }
 
 
-def _at(points: Sequence[Averaged], release: str, far: float) -> list[Averaged]:
-    """Return the points that decide; attacks with too few comparisons for this FAR only where all have too few."""
+def _bounded(points: Sequence[Averaged], release: str, far: float) -> list[Averaged]:
+    """Return the points that the bound has to hold for."""
     found = {id(a.summary): a for a in points}
-    return [found[id(s)] for s in deciding([a.summary for a in points], release, far)]
+    return [found[id(s)] for s in bounding([a.summary for a in points], release, far)]

@@ -89,7 +89,10 @@ def worst_on_validation(
 
 
 def _worst(found: list[WorstPoint]) -> WorstPoint:
-    """Return the point with the highest upper end; attacks with too few comparisons decide only where all have too few."""
+    """Return the point with the highest upper end, which a target has to hold for.
+
+    Attacks with too few comparisons for the FAR count only where all have too few.
+    """
     deciding = [worst for worst in found if worst.point.grade != "unsupported"] or found
     return max(deciding, key=lambda worst: (worst.point.high, worst.point.tar))
 

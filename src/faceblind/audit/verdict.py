@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faceblind.audit.entries import Comparison, Level, Power, Summary, Utility, Verdict, Worst
+from faceblind.audit.entries import Comparison, Grade, Level, Power, Summary, Utility, Verdict, Worst
 from faceblind.audit.plan import CONTROLS
 from faceblind.data.findings import Finding
 
@@ -36,8 +36,12 @@ def reference_point(summary: Sequence[Summary]) -> float:
     return max(s.far_target for s in summary)
 
 
-def deciding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
-    """Return the operating points of a release that decide at a FAR.
+GRADES: tuple[Grade, ...] = ("unsupported", "indicative", "supported")
+"""Worst first."""
+
+
+def bounding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
+    """Return the operating points of a release that a bound at a FAR has to hold for.
 
     Only points whose threshold is set on test count: they meet the FAR exactly. A threshold frozen on validation may
     accept several times as many false pairs on other people, and its TAR is then one at another FAR; both are in the
@@ -48,9 +52,25 @@ def deciding(summary: Sequence[Summary], release: str, far: float) -> list[Summa
     return [s for s in points if s.grade != "unsupported"] or points
 
 
+def deciding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
+    """Return those among which the worst attacker is looked for: the best supported ones.
+
+    A handful of false accepts places a TAR so loosely that the highest of several such figures is mostly luck. The
+    bound still holds for them.
+    """
+    points = bounding(summary, release, far)
+    best = max((GRADES.index(s.grade) for s in points), default=0)
+    return [s for s in points if GRADES.index(s.grade) == best]
+
+
 def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
-    """Return the point that decides: of the attacker that reads most, by its upper bound."""
-    return max(deciding(summary, release, far), key=lambda s: (s.tar_high, s.tar), default=None)
+    """Return the point of the attacker that reads most; of bounds, where there are only those, the highest."""
+    return max(deciding(summary, release, far), key=reading, default=None)
+
+
+def reading(point: Summary) -> tuple[float, float]:
+    """Return what attackers are ordered by."""
+    return (point.tar_high, point.tar) if point.grade == "unsupported" else (point.tar, point.tar_high)
 
 
 def give_verdict(
@@ -78,6 +98,7 @@ def give_verdict(
         sentences += _cost(utility, shown.release)
     if power is not None:
         sentences.append(_power(power))
+    sentences += _loosely(summary, shown, far)
     unsupported = sorted({s.far_target for s in summary if s.grade == "unsupported" and s.calibration == "test"})
     if unsupported:
         listed = ", ".join(f"{f:g}" for f in unsupported)
@@ -211,6 +232,18 @@ def _blindness(summary: Sequence[Summary], shown: Summary, far: float) -> list[s
             "the first figure is that probe's blindness, not privacy."
         ]
     return []
+
+
+def _loosely(summary: Sequence[Summary], shown: Summary, far: float) -> list[str]:
+    """Name an attack that reads more than the worst one but has too few comparisons to be sure of it."""
+    above = [s for s in bounding(summary, shown.release, far) if s.tar > shown.tar and s.grade != shown.grade]
+    if not above:
+        return []
+    most = max(above, key=reading)
+    return [
+        f"Another attack ({_who(most)}) may read more: {_percent(most.tar)} ({_percent(most.tar_low)} to "
+        f"{_percent(most.tar_high)}), from too few comparisons to decide; the bound holds for it."
+    ]
 
 
 def _cost(utility: Sequence[Utility], release: str) -> list[str]:

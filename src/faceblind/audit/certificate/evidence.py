@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from faceblind.audit.certificate.canonical import plain
@@ -10,12 +10,11 @@ from faceblind.audit.certificate.residual import residuals
 from faceblind.audit.certificate.splitcode import describe_split
 from faceblind.audit.certificate.texts import EFFECTS
 from faceblind.audit.plan import CONTROLS, AuditPlan
+from faceblind.audit.report.figures import erased_of, worst
 from faceblind.audit.run import AuditRun
 from faceblind.data.embeddings import EmbeddingSet
 
 UNREACHED = "inconclusive"
-_WORST_BY = "test"
-"""As the verdict does: thresholds set on test meet the FAR exactly."""
 
 
 def evidence(run: AuditRun, embeddings: EmbeddingSet, plan: AuditPlan, *, file_sha256: str | None) -> dict[str, Any]:
@@ -72,31 +71,20 @@ def conclusion(record: Mapping[str, Any]) -> dict[str, Any]:
 def figures(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the worst attacker on every release at every FAR, and the part each release plays."""
     summary = record["summary"]
-    erased = record["provenance"]["projector"]["method"]
+    erased = erased_of(record)
     found = []
     for far in sorted({item["far_target"] for item in summary}, reverse=True):
         for release in dict.fromkeys(item["release"] for item in summary):
-            worst = _worst(summary, release, far)
-            if worst is not None:
-                found.append({"role": role(release, erased), **worst})
+            top = worst(summary, release=release, far=far)
+            if top is not None:
+                found.append({"role": role(release, erased), **top})
     return found
 
 
-def role(release: str, erased: str) -> str:
+def role(release: str, erased: str | None) -> str:
     """Return the part a release plays: ``raw``, ``erased``, ``control`` or ``compared``."""
     if release == "raw":
         return "raw"
     if release == erased:
         return "erased"
     return "control" if release in CONTROLS else "compared"
-
-
-def _worst(summary: Sequence[Mapping[str, Any]], release: str, far: float) -> dict[str, Any] | None:
-    points = [
-        item
-        for item in summary
-        if item["release"] == release and item["far_target"] == far and item["calibration"] == _WORST_BY
-    ]
-    # As in the verdict: points with too few comparisons bound nothing, and count only where there are no others.
-    points = [item for item in points if item["grade"] != "unsupported"] or points
-    return dict(max(points, key=lambda item: (item["tar_high"], item["tar"]))) if points else None

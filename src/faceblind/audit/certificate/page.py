@@ -12,6 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from faceblind.audit.report import text
+from faceblind.audit.report.figures import erased_of
 from faceblind.audit.report.forest import forest_figure
 from faceblind.audit.report.provenance import facts, say
 from faceblind.audit.report.render import embed_json
@@ -60,7 +61,7 @@ def _context(data: Mapping[str, Any]) -> dict[str, Any]:
         "cards": [point for point in points if point["role"] in {"raw", "erased"}],
         "plot": forest_figure(points, far=reference, key="forest") if points else None,
         "worst": _worst_lines(data["figures"], rates),
-        "attackers": _attacker_lines(record["summary"], data["subject"]["projector"]["method"], rates),
+        "attackers": _attacker_lines(record["summary"], str(erased_of(record)), rates),
         "recipes": _recipes(record["provenance"]["attackers"]),
         "comparisons": [item for item in record.get("comparisons") or [] if item["far_target"] == reference],
         "bounds": {
