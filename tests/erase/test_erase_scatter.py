@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faceblind._errors import DataError, UsageError
-from faceblind.erase import IdentityMoments
+from faceblind.erase import ISP, LEACE, SAL, FisherISP, IdentityMoments, RatioISP
 from faceblind.erase.moments import moments_digest
 from faceblind.erase.scatter import Whitening, shrinkage_weight, shrunk
 from strategies import labels_of, planted
@@ -192,3 +192,26 @@ def test_whitening_whitens_what_there_is(rank):
     np.testing.assert_allclose(white.down @ white.up, np.eye(rank), atol=1e-10)
     np.testing.assert_allclose(white.up @ white.up.T, S, atol=1e-10)
     assert Whitening.of(np.zeros((3, 3))).down.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: ISP(5), lambda: SAL(5), lambda: FisherISP(5), lambda: RatioISP(5), lambda: LEACE(5)]
+)
+def test_batches_and_merged_shards_give_the_fit_over_everything(make):
+    made = planted(7, people=20, images=6, dim=16, rank=5)
+    whole = make().fit(made.vectors, made.identity)
+    rows = np.random.default_rng(0).permutation(made.identity.size)
+    shards = [make() for _ in range(3)]
+    for index, part in enumerate(np.array_split(rows, 7)):
+        shards[index % 3].partial_fit(made.vectors[part], made.identity[part])
+    merged = shards[0].merge(shards[1]).merge(shards[2])
+    np.testing.assert_allclose(merged.projector_.basis, whole.projector_.basis, atol=1e-10)
+    np.testing.assert_allclose(merged.transform(made.vectors), whole.transform(made.vectors), atol=1e-6)
+    before = merged.projector_
+    merged.partial_fit(made.vectors[:6] + 1, ["someone new"] * 6)
+    assert merged.projector_.fit_identities == before.fit_identities + 1  # made anew
+
+
+def test_an_eraser_that_saw_nothing_says_so():
+    with pytest.raises(AttributeError, match="this SAL is not fitted: call fit, or partial_fit"):
+        SAL(3).transform(np.eye(4))

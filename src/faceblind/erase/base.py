@@ -71,17 +71,32 @@ class MomentEraser(_Projecting):
         All ranked directions, of which the map takes the first.
     projector_ : Projector
         The fitted map, with the whole spectrum.
+    moments_ : IdentityMoments
+        The sums it was fitted from.
     """
 
     method: ClassVar[str]
     scatter: ClassVar[bool] = False
     """Whether its moments must keep scatter."""
     directions_: Directions
+    moments_: IdentityMoments
+    _projector: Projector | None = None
 
     def __init__(self, rank: int | None = None) -> None:
         if rank is not None:
             _check_at_least_one(rank)
         self.rank = rank
+
+    @property
+    def projector_(self) -> Projector:  # type: ignore[override]  # made when it is first asked for
+        """The fitted map; after `partial_fit` or `merge` it is made anew from all sums so far."""
+        if self._projector is None:
+            if not hasattr(self, "moments_"):
+                raise AttributeError(
+                    f"this {type(self).__name__} is not fitted: call fit, or partial_fit on batches, first"
+                )
+            self.fit_moments(self.moments_)
+        return self._projector  # type: ignore[return-value]  # fit_moments has set it
 
     def fit(self, X: ArrayLike, identity: ArrayLike) -> Self:
         """Fit on (n, d) vectors and their identities; rows are scaled to unit length first.
@@ -95,14 +110,31 @@ class MomentEraser(_Projecting):
         """
         return self.fit_moments(IdentityMoments(scatter=self.scatter).partial_fit(X, identity))
 
+    def partial_fit(self, X: ArrayLike, identity: ArrayLike) -> Self:
+        """Add a batch of (b, d) vectors and their identities; batches may come in any order and grouping."""
+        if not hasattr(self, "moments_"):
+            self.moments_ = IdentityMoments(scatter=self.scatter)
+        self.moments_.partial_fit(X, identity)
+        self._projector = None
+        return self
+
+    def merge(self, other: MomentEraser) -> Self:
+        """Add what another eraser of this kind has seen: a fit over shards is the fit over everything."""
+        if not hasattr(self, "moments_"):
+            self.moments_ = IdentityMoments(scatter=self.scatter)
+        self.moments_.merge(other.moments_)
+        self._projector = None
+        return self
+
     def fit_moments(
         self, moments: IdentityMoments, *, encoder: Fingerprint | None = None, synthetic: bool = False
     ) -> Self:
         """Fit from sums over images, however they were collected: in batches, or merged over shards."""
+        self.moments_ = moments
         self.directions_ = self._directions(moments)
         rank, note = self._settle(self.directions_)
         choice = RankChoice(rule="given", note="" if self.rank is not None else note)
-        self.projector_ = self.directions_.projector(rank, encoder=encoder, synthetic=synthetic, choice=choice)
+        self._projector = self.directions_.projector(rank, encoder=encoder, synthetic=synthetic, choice=choice)
         return self
 
     @classmethod
