@@ -298,7 +298,8 @@ def test_ctrl_c_in_the_middle_exits_2_and_leaves_nothing(made, tmp_path):
 def test_help_and_version(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for verb in ("embed", "audit", "fit", "apply", "demo", "encoders"):
+    verbs = "embed hygiene audit fit apply certify verify angles reproduce demo encoders"
+    for verb in verbs.split():
         assert verb in out
     code, out, _ = run(capsys, "audit", "--help")
     assert code == 0

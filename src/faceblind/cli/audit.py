@@ -27,7 +27,7 @@ def audit(
     rank: Annotated[
         int | None,
         Parameter(
-            help="Dimensions to remove; default 192, or half the dimensions or the most the fit people support, if less."
+            help="Dimensions to remove; default 192 (leace: all it can), or half the dimensions or the most the fit people support, if less."
         ),
     ] = None,
     eraser: c.Eraser = "isp",
@@ -51,7 +51,7 @@ def audit(
     fail_if: Annotated[
         str | None,
         Parameter(
-            help="Exit 1 unless the data show the opposite, e.g. 'TAR@FAR(1e-4) > 5%' or 'EER < 30%'; judged by the interval."
+            help="Exit 1 unless the data show the opposite, e.g. 'TAR@FAR(1e-4) > 5%' or 'EER < 30%'; judged by the bound for all attacks."
         ),
     ] = None,
     gate_release: Annotated[
