@@ -11,7 +11,6 @@ import statistics
 import time
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
@@ -21,10 +20,9 @@ from faceblind.audit.plan import AuditPlan
 from faceblind.audit.ranks import rank_curve
 from faceblind.audit.releases import SplitData, fit_eraser
 from faceblind.audit.run import run_audit
+from recording import record
 from speed import ratio
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- audit-speed: begin -->", "<!-- audit-speed: end -->"
 KS = (1, 4, 16)
 SEEDS = 5
 
@@ -41,10 +39,7 @@ def main() -> int:
             f"{date.today().isoformat()}, {os.cpu_count()} cores, numpy {np.__version__}, seed 0, "
             f"`python benchmarks/audit_speed.py --record`, median of {options.runs} runs (min to max).\n"
         )
-        whole = RESULTS.read_text(encoding="utf-8")
-        before, rest = whole.split(BEGIN)
-        text = "\n".join(["| what | bar | measured |", "|---|---|---|", *rows])
-        RESULTS.write_text(f"{before}{BEGIN}\n{head}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        record("audit-speed", "\n".join([head, "| what | bar | measured |", "|---|---|---|", *rows]))
     return 0
 
 

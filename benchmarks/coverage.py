@@ -9,16 +9,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 from scipy import special
 
 from faceblind.measure import SubjectBootstrap, percentile_interval
 from faceblind.measure.coverage import Coverage, Crowd, audit_coverage, rate_coverage
-
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- coverage: begin -->", "<!-- coverage: end -->"
+from recording import record
 
 PEOPLE = (30, 80, 300)
 RATES = (0.005, 0.02, 0.07, 0.2, 0.6)
@@ -76,11 +73,7 @@ def main() -> int:
                 )
                 show(lines[-1:])
     if options.record:
-        whole = RESULTS.read_text(encoding="utf-8")
-        if BEGIN not in whole:
-            whole = f"{whole.rstrip()}\n\n## Coverage of the intervals\n\n{BEGIN}\n{END}\n"
-        before, rest = whole.split(BEGIN)
-        RESULTS.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        record("coverage", "\n".join(lines) + "\n")
     return 0
 
 

@@ -20,14 +20,14 @@ import numpy as np
 
 from faceblind._processors import processors
 from faceblind.erase import LEACE, IdentityMoments
-from speed import RESULTS, people, ratio
+from recording import record
+from speed import people, ratio
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it still uses torch.jit
     import torch
     from concept_erasure import LeaceFitter
 
-BEGIN, END = "<!-- erasers-speed: begin -->", "<!-- erasers-speed: end -->"
 BATCH = 10_000  # rows a batch where one-hot labels do not fit at once
 COPIES = 4  # one-hot labels, and what an update makes of them: as floats, and twice centred
 
@@ -53,7 +53,7 @@ def main() -> int:
         print(row, flush=True)
         rows.append(row)
     if options.record:
-        record(rows, options)
+        record_rows(rows, options)
     return 0
 
 
@@ -164,18 +164,13 @@ def between(Z: np.ndarray, codes: np.ndarray) -> float:
     return float(total / (len(Z) - 1) - within / (len(Z) - counts.size))
 
 
-def record(rows: list[str], options: argparse.Namespace) -> None:
+def record_rows(rows: list[str], options: argparse.Namespace) -> None:
     head = (
         f"{date.today().isoformat()}, {os.cpu_count()} cores, numpy {np.__version__}, torch {torch.__version__}, concept-erasure 0.2.4, "
         f"seed 0, `python benchmarks/erasers.py --record`, n={options.rows:,}; medians of paired runs (min to max).\n"
     )
     table = ["| what | bar | measured |", "|---|---|---|", *rows]
-    whole = RESULTS.read_text(encoding="utf-8")
-    if BEGIN not in whole:
-        whole = f"{whole.rstrip()}\n\n## Fitting LEACE\n\n{BEGIN}\n{END}\n"
-    before, rest = whole.split(BEGIN)
-    block = f"{BEGIN}\n{head}\n" + "\n".join(table) + f"\n{END}"
-    RESULTS.write_text(before + block + rest.split(END)[1], encoding="utf-8")
+    record("erasers-speed", "\n".join([head, *table]))
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ from faceblind.audit.verdict import worst_of
 from faceblind.encoders import embed_folder, open_encoder
 from faceblind.measure import pairs_above
 from faceblind.utility import neighbour_overlap
+from recording import record
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- faces: begin -->", "<!-- faces: end -->"
 FARS = (1e-2, 1e-3, 1e-4)
 SHOWN = (
     ("cosine", None, None), ("ridge", "attack", 16), ("ridge", "fit", 16), ("wccn", "attack", None), ("wccn", "fit", None),
@@ -75,7 +74,7 @@ def main() -> int:
         f"`{command}`; {time.time() - started:.0f} s with embeddings at hand.\n"
     )
     if options.record:
-        record(head + "\n" + "\n".join(sections))
+        record("faces", head + "\n" + "\n".join(sections))
     return 0
 
 
@@ -236,14 +235,6 @@ def objects_table(trials: list[Trial], objects: fb.EmbeddingSet) -> list[str]:
         kept = float(projector.apply(raw).energy_kept.mean())
         lines.append(f"- ISP from {trial.dataset}, r={projector.rank}: {overlap:.3f}, energy kept {kept:.3f}")
     return lines
-
-
-def record(text: str) -> None:
-    """Put the figures between the markers of RESULTS.md."""
-    whole = RESULTS.read_text(encoding="utf-8")
-    before, rest = whole.split(BEGIN)
-    _, after = rest.split(END)
-    RESULTS.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def fb_version() -> str:

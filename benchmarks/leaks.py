@@ -33,9 +33,8 @@ from faceblind.erase.methods import METHODS, MOMENT_METHODS, directions_from
 from faceblind.measure import OperatingPoint, SubjectBootstrap, paired_difference
 from faceblind.utility import neighbour_overlap
 from faces import fb_version, lfw_split, table
+from recording import record
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- leaks: begin -->", "<!-- leaks: end -->"
 FARS = (1e-2, 1e-3, 1e-4)
 FAR = 1e-4
 LADDER = (32, 64, 96, 128, 160, 192, 216)
@@ -87,7 +86,7 @@ def main() -> int:
     command = "FACEBLIND_DATA=... python benchmarks/leaks.py" + (" --best-effort" if options.best_effort else "")
     head = f"{date.today().isoformat()}, {os.cpu_count()} cores, faceblind {fb_version()}, seed {options.seed}, `{command} --record`; {time.time() - started:.0f} s.\n"
     if options.record:
-        record(head + "\n" + "\n\n".join(sections))
+        record("leaks", head + "\n" + "\n\n".join(sections))
     return 0
 
 
@@ -219,14 +218,6 @@ def at_equal_cost(steps: list[Step], level: float) -> Iterator[str]:
             f"keeps {100 * step.overlap:.1f} % of neighbours, {100 * step.energy:.1f} % of energy{against}"
         )
     yield ""
-
-
-def record(text: str) -> None:
-    """Put the figures between the markers of RESULTS.md."""
-    whole = RESULTS.read_text(encoding="utf-8")
-    before, rest = whole.split(BEGIN)
-    _, after = rest.split(END)
-    RESULTS.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,8 @@ import faceblind as fb
 from faceblind.audit.papers import Protocol, Reproduced, check_printed, records, reproduce, save_tables
 from faceblind.audit.papers.protocol import parse_numbers, parse_people, parse_tables
 from faceblind.audit.report import text
+from recording import record
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
 REAL = ("celeba20", "lfw")
 CONTROLS = ("edgeface-xxs", "arcface", "adaface")
 
@@ -84,7 +83,7 @@ def main() -> int:
             f"{date.today().isoformat()}, {os.cpu_count()} cores, seed {options.seed}, `python benchmarks/papers.py {words(options)}`; "
             f"{time.time() - started:.0f} s (finished cells of an earlier run are reused).\n"
         )
-        record(head + "\n" + "\n".join(sections))
+        record("papers", head + "\n" + "\n".join(sections))
     return 0
 
 
@@ -246,14 +245,6 @@ def printed_section() -> str:
         "`faceblind reproduce --check-printed`; no data are involved.\n",
     ]
     return "\n".join(lines + [f"- `{slip.rule}` {slip.sentence}" for slip in check_printed()]) + "\n"
-
-
-def record(words: str) -> None:
-    """Put the figures between the markers of RESULTS.md."""
-    whole = RESULTS.read_text(encoding="utf-8")
-    before, rest = whole.split(BEGIN)
-    _, after = rest.split(END)
-    RESULTS.write_text(f"{before}{BEGIN}\n{words}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

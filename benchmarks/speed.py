@@ -24,9 +24,7 @@ import numpy as np
 from faceblind.data.tables.table import BATCH_ROWS
 from faceblind.erase import IdentityMoments, Projector, RankChoice
 from faceblind.measure import score_tail
-
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
+from recording import record
 
 
 def main() -> int:
@@ -50,11 +48,7 @@ def main() -> int:
             f"`python benchmarks/speed.py --record`, median of {options.runs} paired runs (min to max).\n"
         )
         table = ["| what | bar | measured |", "|---|---|---|", *rows]
-        whole = RESULTS.read_text(encoding="utf-8")
-        before, rest = whole.split(BEGIN)
-        RESULTS.write_text(
-            f"{before}{BEGIN}\n{head}\n" + "\n".join(table) + f"\n{END}{rest.split(END)[1]}", encoding="utf-8"
-        )
+        record("speed", "\n".join([head, *table]))
     return 0
 
 

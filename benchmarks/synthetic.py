@@ -8,16 +8,13 @@ from __future__ import annotations
 import argparse
 import time
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
 
 from faceblind.encoders import open_encoder
 from faceblind.faces.synthetic import SyntheticPeople
-
-RESULTS = Path(__file__).parent / "RESULTS.md"
-BEGIN, END = "<!-- synthetic: begin -->", "<!-- synthetic: end -->"
+from recording import record
 
 
 def main() -> int:
@@ -58,8 +55,7 @@ def main() -> int:
     )
     print(text)
     if options.record:
-        before, rest = RESULTS.read_text(encoding="utf-8").split(BEGIN)
-        RESULTS.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        record("synthetic", text)
     return 0
 
 

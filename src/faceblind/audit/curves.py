@@ -32,7 +32,8 @@ def curve_of(attack: Attack, release: Release, plan: AuditPlan, bootstrap: Subje
     curve = det_curve(tail)
     low, high = bootstrap.fnmr_band(tail, curve.thresholds)
     eer_low, eer_high = (float(q) for q in np.quantile(bootstrap.eer(tail), [0.025, 0.975]))
-    rows = (best.map(release.test.vectors), release.test.identity) if attack.protocol == "pairs" else None
+    few = attack.protocol == "pairs" and release.test.identity.size <= _IMAGES
+    rows = (best.map(release.test.vectors), release.test.identity) if few else None
     return Curve(
         release=release.name,
         rank=release.rank,
@@ -59,10 +60,8 @@ def _separation(
 ) -> Separation:
     area = partial_auc(tail, min(PAUC_FAR, max(plan.fars)), bootstrap=bootstrap)
     rng = np.random.default_rng([plan.seed, 0xD5])
-    if rows is not None and rows[1].size <= _IMAGES:
-        linked = unlinkability(tail, rng=rng, permutations=PERMUTATIONS, vectors=rows[0], identity=rows[1])
-    else:
-        linked = unlinkability(tail, rng=rng, permutations=PERMUTATIONS)
+    vectors, identity = rows or (None, None)
+    linked = unlinkability(tail, rng=rng, permutations=PERMUTATIONS, vectors=vectors, identity=identity)
     return Separation(
         pauc=area.value,
         pauc_low=area.low if area.low is not None else 0.0,

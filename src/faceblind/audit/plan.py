@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from faceblind._errors import UsageError
-from faceblind.data.split import DEFAULT_SHARES
+from faceblind.data.split import DEFAULT_SHARES, parse_shares
 from faceblind.erase.methods import METHODS
 from faceblind.measure import EER, Condition, parse_condition
 
@@ -122,6 +122,35 @@ def parse_names(text: str, known: Iterable[str], *, what: str, default: tuple[st
         found += known if item == "all" else default if item == "default" else (item,)
     _refuse_unknown(what, found, known)
     return tuple(dict.fromkeys(found))
+
+
+def plan_of(
+    *,
+    fars: str,
+    ks: str,
+    attackers: str,
+    compare: str,
+    extrapolate: str | None,
+    shares: str | None,
+    fail_if: str | None,
+    **settings: Any,
+) -> AuditPlan:
+    """Build a plan from the words of a command line; `settings` are fields that need no reading."""
+    return AuditPlan(
+        fars=parse_fars(fars),
+        ks=parse_ks(ks),
+        attackers=parse_attackers(attackers),
+        compare=parse_names(compare, METHODS, what="erasers"),
+        extrapolate=parse_fars(extrapolate) if extrapolate else (),
+        shares=parse_shares(shares) if shares else DEFAULT_SHARES,
+        fail_if=parse_gate(fail_if) if fail_if else None,
+        **settings,
+    )
+
+
+def parse_attackers(text: str) -> tuple[str, ...]:
+    """Read comma-separated attackers, ``default`` or ``all``."""
+    return parse_names(text, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS)
 
 
 def parse_fars(text: str) -> tuple[float, ...]:

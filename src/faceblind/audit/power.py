@@ -51,7 +51,7 @@ def plant(
         codes /= np.linalg.norm(codes, axis=1, keepdims=True)
         mixed = np.sqrt(1 - strength) * part.vectors + np.sqrt(strength) * codes[who]
         parts[name] = Part(unit_rows(mixed), part.identity)
-    return Release("planted", release.rank, parts, release.energy_kept)
+    return Release("planted", release.rank, parts, release.energy)
 
 
 def detection_power(

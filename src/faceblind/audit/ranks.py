@@ -47,23 +47,16 @@ def rank_curve(data: SplitData, directions: Directions, rank: int, plan: AuditPl
     raw = data.raw()
     bootstrap = validation_bootstrap(raw, plan)
     far = reference_far(plan.fars, _nonmated(raw.validation.identity))
-    ranks = (0, *rank_grid(most, plan.rank_points, include=min(rank, most)))
-    releases = {r: raw if r == 0 else data.through(directions.projector(r), directions.method) for r in ranks}
-    worst = worst_on_validation(list(releases.values()), far, data, plan, bootstrap)
-    return tuple(
-        _rank_point(r, far, found, raw, releases[r], data, directions) for r, found in zip(ranks, worst, strict=True)
-    )
+    ranks = rank_grid(most, plan.rank_points, include=min(rank, most))
+    releases = [raw, *(data.through(directions.projector(r), directions.method) for r in ranks)]
+    worst = worst_on_validation(releases, far, data, plan, bootstrap)
+    return tuple(_rank_point(far, found, raw, release) for release, found in zip(releases, worst, strict=True))
 
 
-def _rank_point(
-    rank: int, far: float, worst: WorstPoint, raw: Release, release: Release, data: SplitData, directions: Directions
-) -> RankPoint:
+def _rank_point(far: float, worst: WorstPoint, raw: Release, release: Release) -> RankPoint:
     overlap, _ = neighbour_overlap(raw.validation.vectors, release.validation.vectors)
-    kept = 1.0
-    if rank:
-        kept = float(directions.projector(rank).apply(raw.validation.vectors).energy_kept.mean())
     return RankPoint(
-        rank=rank,
+        rank=release.rank,
         far_target=far,
         attacker=worst.attack.name,
         trained_on=worst.attack.trained_on,
@@ -72,7 +65,7 @@ def _rank_point(
         tar_low=worst.point.low,
         tar_high=worst.point.high,
         neighbour_overlap=overlap,
-        energy_kept=kept,
+        energy_kept=float(release.energy["validation"].mean()),
     )
 
 

@@ -14,7 +14,7 @@ from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.findings import Finding
 from faceblind.data.split import PARTS, IdentitySplit
 from faceblind.erase import INLP, RLACE, Directions, IdentityMoments, PCAEraser, PermutedISP, Projector, RandomEraser
-from faceblind.erase.directions import DEFAULT_RANK
+from faceblind.erase.directions import default_rank
 from faceblind.erase.methods import MOMENT_METHODS, directions_from
 from faceblind.erase.moments import people_digest
 
@@ -37,10 +37,15 @@ class Release:
     name: str
     rank: int
     parts: dict[str, Part]
-    energy_kept: NDArray[np.float64]
-    """Share of squared length left, per test image."""
+    energy: dict[str, NDArray[np.float64]]
+    """Share of squared length left, per image of each split."""
     fitted: dict[tuple[str, str], tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     """Attackers that learn from all images of a part: they are the same for every seed and k."""
+
+    @property
+    def energy_kept(self) -> NDArray[np.float64]:
+        """Share of squared length left, per test image."""
+        return self.energy["test"]
 
     @property
     def test(self) -> Part:
@@ -79,17 +84,13 @@ class SplitData:
 
     def raw(self) -> Release:
         """Return the release of vectors as they are."""
-        return Release("raw", 0, self.parts, np.ones(self.parts["test"].identity.size))
+        return Release("raw", 0, self.parts, {n: np.ones(part.identity.size) for n, part in self.parts.items()})
 
     def through(self, projector: Projector, name: str) -> Release:
         """Return the release through a projector."""
-        parts, kept = {}, np.ones(0)
-        for part_name, part in self.parts.items():
-            applied = projector.apply(part.vectors)
-            parts[part_name] = Part(applied.vectors, part.identity)
-            if part_name == "test":
-                kept = applied.energy_kept
-        return Release(name, projector.rank, parts, kept)
+        applied = {n: projector.apply(part.vectors) for n, part in self.parts.items()}
+        parts = {n: Part(done.vectors, self.parts[n].identity) for n, done in applied.items()}
+        return Release(name, projector.rank, parts, {n: done.energy_kept for n, done in applied.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def fit_eraser(data: SplitData, plan: AuditPlan, embeddings: EmbeddingSet) -> Fi
         return Fitted(directions.projector(rank, encoder=encoder, synthetic=synthetic), directions, note)
     dim = data.parts["fit"].vectors.shape[1]
     most = min(int(data.moments.counts().size), dim) - 1
-    rank = plan.rank or min(DEFAULT_RANK, max(1, dim // 2), most)
+    rank = plan.rank or min(default_rank(dim), most)
     projector = _fit_in_rounds(plan.eraser, rank, data, plan)
     provenance = replace(
         projector,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from faceblind.audit.entries import Comparison, Grade, Level, Power, Summary, Utility, Verdict, Worst
 from faceblind.audit.plan import CONTROLS
@@ -36,41 +37,47 @@ def reference_point(summary: Sequence[Summary]) -> float:
     return max(s.far_target for s in summary)
 
 
+P = TypeVar("P")
+Get = Callable[[Any, str], Any]
 GRADES: tuple[Grade, ...] = ("unsupported", "indicative", "supported")
 """Worst first."""
 
 
-def bounding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
+def bounding(summary: Sequence[P], release: str, far: float, get: Get = getattr) -> list[P]:
     """Return the operating points of a release that a bound at a FAR has to hold for.
+
+    Points are entries of the record, or mappings as JSON gives them with ``get=operator.getitem``; likewise below.
 
     Only points whose threshold is set on test count: they meet the FAR exactly. A threshold frozen on validation may
     accept several times as many false pairs on other people, and its TAR is then one at another FAR; both are in the
     record. Hyper-parameters are frozen on validation in either case. Attacks with too few comparisons for the FAR
     (templates have fewer than pairs) bound nothing and are left out, unless that is so for all of them.
     """
-    points = [s for s in summary if s.release == release and s.far_target == far and s.calibration == "test"]
-    return [s for s in points if s.grade != "unsupported"] or points
+    where = ("test", release, far)
+    points = [s for s in summary if (get(s, "calibration"), get(s, "release"), get(s, "far_target")) == where]
+    return [s for s in points if get(s, "grade") != "unsupported"] or points
 
 
-def deciding(summary: Sequence[Summary], release: str, far: float) -> list[Summary]:
+def deciding(summary: Sequence[P], release: str, far: float, get: Get = getattr) -> list[P]:
     """Return those among which the worst attacker is looked for: the best supported ones.
 
     A handful of false accepts places a TAR so loosely that the highest of several such figures is mostly luck. The
     bound still holds for them.
     """
-    points = bounding(summary, release, far)
-    best = max((GRADES.index(s.grade) for s in points), default=0)
-    return [s for s in points if GRADES.index(s.grade) == best]
+    points = bounding(summary, release, far, get)
+    best = max((GRADES.index(get(s, "grade")) for s in points), default=0)
+    return [s for s in points if GRADES.index(get(s, "grade")) == best]
 
 
-def worst_of(summary: Sequence[Summary], release: str, far: float) -> Summary | None:
+def worst_of(summary: Sequence[P], release: str, far: float, get: Get = getattr) -> P | None:
     """Return the point of the attacker that reads most; of bounds, where there are only those, the highest."""
-    return max(deciding(summary, release, far), key=reading, default=None)
+    return max(deciding(summary, release, far, get), key=lambda point: reading(point, get), default=None)
 
 
-def reading(point: Summary) -> tuple[float, float]:
+def reading(point: P, get: Get = getattr) -> tuple[float, float]:
     """Return what attackers are ordered by."""
-    return (point.tar_high, point.tar) if point.grade == "unsupported" else (point.tar, point.tar_high)
+    tar, high = get(point, "tar"), get(point, "tar_high")
+    return (high, tar) if get(point, "grade") == "unsupported" else (tar, high)
 
 
 def give_verdict(

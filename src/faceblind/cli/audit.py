@@ -31,14 +31,10 @@ def audit(
         ),
     ] = None,
     eraser: c.Eraser = "isp",
-    compare: Annotated[
-        str, Parameter(help="Erasers to measure beside it at the same rank, comma-separated, or 'all'.")
-    ] = "",
+    compare: c.Compare = "",
     attackers: c.Attackers = "default",
-    fars: Annotated[str, Parameter(help="False accept rates to report.")] = "1e-2,1e-3,1e-4",
-    extrapolate: Annotated[
-        str | None, Parameter(help="FARs below what the data support, extrapolated and labelled so, e.g. 1e-5,1e-6.")
-    ] = None,
+    fars: c.Fars = "1e-2,1e-3,1e-4",
+    extrapolate: c.Extrapolate = None,
     ks: Annotated[str, Parameter(help="Images per training identity of the probes, and per template.")] = "1,4,16",
     split: c.Split = None,
     shares: c.Shares = None,
@@ -48,12 +44,7 @@ def audit(
     images: Annotated[
         Path | None, Parameter(help="Folder with the photographs, to show nearest neighbours in the report.")
     ] = None,
-    fail_if: Annotated[
-        str | None,
-        Parameter(
-            help="Exit 1 unless the data show the opposite, e.g. 'TAR@FAR(1e-4) > 5%' or 'EER < 30%'; judged by the bound for all attacks."
-        ),
-    ] = None,
+    fail_if: c.FailIf = None,
     gate_release: Annotated[
         str | None,
         Parameter(help="Release the gate judges; default raw, or the projector's when one is given."),
@@ -71,35 +62,26 @@ def audit(
     """
     from faceblind._files import writable_folder
     from faceblind.audit.files import save_audit
-    from faceblind.audit.plan import (
-        ATTACKERS,
-        DEFAULT_ATTACKERS,
-        AuditPlan,
-        parse_fars,
-        parse_gate,
-        parse_ks,
-        parse_names,
-    )
+    from faceblind.audit.plan import plan_of
     from faceblind.audit.run import run_audit
     from faceblind.cli import EXIT_DONE, EXIT_NO, console
-    from faceblind.data.split import DEFAULT_SHARES, IdentitySplit, parse_shares
+    from faceblind.data.split import IdentitySplit
     from faceblind.data.tables import read_with_findings
     from faceblind.erase import Projector
-    from faceblind.erase.methods import METHODS
 
-    plan = AuditPlan(
+    plan = plan_of(
         seed=seed,
-        fars=parse_fars(fars),
-        ks=parse_ks(ks),
+        fars=fars,
+        ks=ks,
         rank=rank,
         eraser=eraser,
-        compare=parse_names(compare, METHODS, what="erasers"),
-        attackers=parse_names(attackers, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS),
-        extrapolate=parse_fars(extrapolate) if extrapolate else (),
+        compare=compare,
+        attackers=attackers,
+        extrapolate=extrapolate,
         attacker_seeds=attacker_seeds,
         draws=draws,
-        shares=parse_shares(shares) if shares else DEFAULT_SHARES,
-        fail_if=parse_gate(fail_if) if fail_if else None,
+        shares=shares,
+        fail_if=fail_if,
         gate_release=gate_release,
     )
     writable_folder(output)

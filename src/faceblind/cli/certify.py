@@ -26,21 +26,14 @@ def certify(
     split: c.Split = None,
     shares: c.Shares = None,
     seed: c.Seed = 0,
-    fars: Annotated[str, Parameter(help="False accept rates to report.")] = "1e-2,1e-3,1e-4",
+    fars: c.Fars = "1e-2,1e-3,1e-4",
     ks: Annotated[str, Parameter(help="Images per identity of the attackers.")] = "1,4,16",
     attackers: c.Attackers = "default",
     attacker_seeds: Annotated[int, Parameter(help="Repetitions of each attacker with other images.")] = 5,
     draws: Annotated[int, Parameter(help="Bootstrap draws of people.")] = 1000,
-    compare: Annotated[
-        str, Parameter(help="Erasers to measure beside it at the same rank, comma-separated, or 'all'.")
-    ] = "",
-    extrapolate: Annotated[
-        str | None, Parameter(help="FARs below what the data support, extrapolated and labelled so, e.g. 1e-5,1e-6.")
-    ] = None,
-    fail_if: Annotated[
-        str | None,
-        Parameter(help="Exit 1 unless the data show the opposite, e.g. 'TAR@FAR(1e-4) > 5%'; judged by the interval."),
-    ] = None,
+    compare: c.Compare = "",
+    extrapolate: c.Extrapolate = None,
+    fail_if: c.FailIf = None,
     sign: Annotated[
         Path | None, Parameter(help="Ed25519 private key (PEM) to sign with: openssl genpkey -algorithm ed25519.")
     ] = None,
@@ -58,32 +51,23 @@ def certify(
     from faceblind._files import writable_folder
     from faceblind.audit.certificate.certificate import pair_of
     from faceblind.audit.certificate.issue import certify as issue
-    from faceblind.audit.plan import (
-        ATTACKERS,
-        DEFAULT_ATTACKERS,
-        AuditPlan,
-        parse_fars,
-        parse_gate,
-        parse_ks,
-        parse_names,
-    )
+    from faceblind.audit.plan import plan_of
     from faceblind.cli import EXIT_DONE, EXIT_NO, console
     from faceblind.cli.evidence import command_of, show_certificate
-    from faceblind.data.split import DEFAULT_SHARES, IdentitySplit, parse_shares
+    from faceblind.data.split import IdentitySplit
     from faceblind.data.tables import read_with_findings
-    from faceblind.erase.methods import METHODS
 
-    plan = AuditPlan(
+    plan = plan_of(
         seed=seed,
-        fars=parse_fars(fars),
-        ks=parse_ks(ks),
-        attackers=parse_names(attackers, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS),
+        fars=fars,
+        ks=ks,
+        attackers=attackers,
         attacker_seeds=attacker_seeds,
         draws=draws,
-        compare=parse_names(compare, METHODS, what="erasers"),
-        extrapolate=parse_fars(extrapolate) if extrapolate else (),
-        shares=parse_shares(shares) if shares else DEFAULT_SHARES,
-        fail_if=parse_gate(fail_if) if fail_if else None,
+        compare=compare,
+        extrapolate=extrapolate,
+        shares=shares,
+        fail_if=fail_if,
     )
     record, _ = pair_of(output)
     writable_folder(record.parent)

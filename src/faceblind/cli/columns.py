@@ -31,6 +31,17 @@ Attackers = Annotated[
         "'default' is all but best-effort, 'all' is all."
     ),
 ]
+Fars = Annotated[str, Parameter(help="False accept rates to report.")]
+Compare = Annotated[str, Parameter(help="Erasers to measure beside it at the same rank, comma-separated, or 'all'.")]
+Extrapolate = Annotated[
+    str | None, Parameter(help="FARs below what the data support, extrapolated and labelled so, e.g. 1e-5,1e-6.")
+]
+FailIf = Annotated[
+    str | None,
+    Parameter(
+        help="Exit 1 unless the data show the opposite, e.g. 'TAR@FAR(1e-4) > 5%' or 'EER < 30%'; judged by the bound for all attacks."
+    ),
+]
 Force = Annotated[bool, Parameter(help="Go on although the projector was made for another encoder.", negative=())]
 
 

@@ -92,7 +92,7 @@ def _for_target(
     eraser: str,
     attackers: str,
 ) -> Projector:
-    from faceblind.audit.plan import ATTACKERS, DEFAULT_ATTACKERS, AuditPlan, parse_gate, parse_names
+    from faceblind.audit.plan import AuditPlan, parse_attackers, parse_gate
     from faceblind.audit.ranks import choose_rank
     from faceblind.cli import console
     from faceblind.data.hygiene import check_hygiene
@@ -108,7 +108,7 @@ def _for_target(
         seed=seed,
         fars=(getattr(condition.metric, "far", 1e-4),),
         eraser=eraser,
-        attackers=parse_names(attackers, ATTACKERS, what="attackers", default=DEFAULT_ATTACKERS),
+        attackers=parse_attackers(attackers),
     )
     with console.staged() as progress:
         return choose_rank(people, parts, condition, plan, progress=progress)

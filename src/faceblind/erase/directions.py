@@ -121,7 +121,7 @@ class Directions:
         self.check(1)
         if self.complete and self.usable < self.dim:
             return self.usable, f"rank {self.usable}: all directions in which the means of {self._who} differ"
-        default = min(DEFAULT_RANK, max(1, self.dim // 2))  # in few dimensions the paper's rank would leave little
+        default = default_rank(self.dim)
         if self.most < default:
             return self.most, f"rank {self.most}: capped from the default {default}, {self._who} support no more"
         note = f"rank {default} by default"
@@ -174,6 +174,11 @@ class Directions:
     @property
     def _who(self) -> str:
         return f"{self.fit_identities} identities"
+
+
+def default_rank(dim: int) -> int:
+    """Return the rank taken when none is asked for: in few dimensions the paper's rank would leave little."""
+    return min(DEFAULT_RANK, max(1, dim // 2))
 
 
 def check_rank(rank: int, usable: int, dim: int, *, identities: int) -> None:

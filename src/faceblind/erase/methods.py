@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from faceblind._errors import UsageError
+from faceblind.erase.base import MomentEraser
 from faceblind.erase.directions import Directions
 from faceblind.erase.moments import IdentityMoments
 
@@ -27,21 +26,19 @@ def moments_for(method: str) -> IdentityMoments:
         raise UsageError(
             f"{method!r} cannot be fitted from sums over a table; those that can are {', '.join(MOMENT_METHODS)}"
         )
-    return IdentityMoments(scatter=method not in ("isp", "sal"))
+    return IdentityMoments(scatter=_eraser(method).scatter)
 
 
 def directions_from(method: str, moments: IdentityMoments) -> Directions:
     """Factorise the sums for a moment method."""
+    return _eraser(method).directions(moments)
+
+
+def _eraser(method: str) -> type[MomentEraser]:
     from faceblind.erase.fisher import FisherISP, RatioISP
     from faceblind.erase.isp import ISP
     from faceblind.erase.leace import LEACE
     from faceblind.erase.sal import SAL
 
-    makers: Mapping[str, Callable[[IdentityMoments], Directions]] = {
-        "isp": ISP.directions,
-        "isp-fisher": FisherISP.directions,
-        "isp-ratio": RatioISP.directions,
-        "sal": SAL.directions,
-        "leace": LEACE.directions,
-    }
-    return makers[method](moments)
+    erasers: tuple[type[MomentEraser], ...] = (ISP, FisherISP, RatioISP, SAL, LEACE)
+    return {eraser.method: eraser for eraser in erasers}[method]

@@ -12,7 +12,7 @@ import numpy as np
 from faceblind._errors import DataError, RankError
 from faceblind.audit.papers.people import Bench, Group
 from faceblind.erase import ISP, IdentityMoments, PCAEraser, Projector, RandomEraser
-from faceblind.erase.directions import DEFAULT_RANK, Directions
+from faceblind.erase.directions import DEFAULT_RANK, Directions, default_rank
 
 Kind = Literal["raw", "isp-w", "isp-x", "random", "pca"]
 NULLS: tuple[Kind, ...] = ("random", "pca")
@@ -73,8 +73,7 @@ def directions_of(bench: Bench, people: int) -> Directions:
 def shared_rank(wanted: int | None, compared: Sequence[Directions]) -> tuple[int, str | None]:
     """Return the rank for all fits that are compared, and a note when it is not the one asked for (or the paper's)."""
     most = min(directions.most for directions in compared)
-    half = max(1, compared[0].dim // 2)  # in few dimensions the paper's rank would leave little
-    rank = min(wanted or min(DEFAULT_RANK, half), most)
+    rank = min(wanted or default_rank(compared[0].dim), most)
     asked = wanted or DEFAULT_RANK
     if rank == asked:
         return rank, None

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError, SplitError
+from faceblind.attack import draw_images
 from faceblind.audit.papers.protocol import Protocol
 from faceblind.audit.papers.sources import Source
 from faceblind.audit.provenance import table_digest
@@ -113,7 +114,7 @@ def divide(embeddings: EmbeddingSet, source: Source, protocol: Protocol) -> Benc
     rest = [rest[i] for i in rng.permutation(len(rest))]
     most = max(0, max(protocol.fit_people) - sizes["train"], sizes["train"])  # more spare people are of no use
     train, spare = rest[: sizes["train"]], rest[sizes["train"] : sizes["train"] + most]
-    chosen = _draw_images(identity, protocol.images, rng)
+    chosen = draw_images(identity, protocol.images, rng)
     groups, dropped = {}, 0
     for name, people in (("train", train), ("validation", validation), ("test", test), ("spare", spare)):
         rows = chosen[np.isin(identity[chosen], people)]
@@ -171,16 +172,6 @@ def _sizes(
 
 def _listed(sizes: dict[str, int]) -> str:
     return "/".join(str(sizes[name]) for name in _PARTS)
-
-
-def _draw_images(identity: NDArray[np.str_], images: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the rows of at most `images` random images of every identity, in order."""
-    _, codes = np.unique(identity, return_inverse=True)
-    shuffled = rng.permutation(codes.size)
-    grouped = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(codes))[:-1]])
-    place = np.arange(codes.size) - starts[codes[grouped]]
-    return np.sort(grouped[place < images])
 
 
 def _clean(part: EmbeddingSet, *, measured: bool) -> tuple[Group, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from markupsafe import Markup
 from faceblind.audit.report import text
 from faceblind.audit.report.forest import forest_figure
 from faceblind.audit.report.styles import erased_release, release_name, release_order
-from faceblind.audit.verdict import GRADES
+from faceblind.audit.verdict import worst_of
 
 _CONTROLS = ("random", "pca", "permuted")
 
@@ -49,11 +50,7 @@ class KeyFigures:
 
 def worst(summary: Sequence[Mapping[str, Any]], *, release: str, far: float) -> Mapping[str, Any] | None:
     """Return the entry that decides, as `faceblind.audit.verdict.worst_of` chooses it."""
-    matching = [s for s in summary if s["release"] == release and s["far_target"] == far and s["calibration"] == "test"]
-    best = max((GRADES.index(s["grade"]) for s in matching), default=0)
-    deciding = [s for s in matching if GRADES.index(s["grade"]) == best]
-    by = ("tar", "tar_high") if best else ("tar_high", "tar")
-    return max(deciding, key=lambda s: (s[by[0]], s[by[1]]), default=None)
+    return worst_of(summary, release, far, get=operator.getitem)
 
 
 def rates(record: Mapping[str, Any]) -> list[float]:
