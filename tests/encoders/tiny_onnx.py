@@ -71,19 +71,28 @@ def model(
     outputs: Sequence[Value],
     weights: Mapping[str, np.ndarray] | None = None,
     raw_weights: Sequence[bytes] = (),
+    metadata: Mapping[str, str] | None = None,
 ) -> bytes:
     graph = b"".join(block(1, item) for item in nodes) + block(2, "tiny")
     graph += b"".join(block(5, tensor(name, array)) for name, array in (weights or {}).items())
     graph += b"".join(block(5, item) for item in raw_weights)
     graph += b"".join(block(11, value_info(*item)) for item in inputs)
     graph += b"".join(block(12, value_info(*item)) for item in outputs)
-    return number(1, 8) + block(7, graph) + block(8, block(1, "") + number(2, 17))
+    entries = (block(14, block(1, key) + block(2, value)) for key, value in (metadata or {}).items())
+    return number(1, 8) + block(7, graph) + block(8, block(1, "") + number(2, 17)) + b"".join(entries)
 
 
 ANY_IMAGE: Value = ("image", FLOAT, ("batch", 3, "height", "width"))
 
 
-def mean_colour(path: Path, *, dim: int = 4, image: Value = ANY_IMAGE, seed: int = 0) -> np.ndarray:
+def mean_colour(
+    path: Path,
+    *,
+    dim: int = 4,
+    image: Value = ANY_IMAGE,
+    seed: int = 0,
+    metadata: Mapping[str, str] | None = None,
+) -> np.ndarray:
     """Write a model whose vector is the mean colour times a (3, dim) matrix, which is returned."""
     matrix = np.random.default_rng(seed).normal(size=(3, dim)).astype(np.float32)
     path.write_bytes(
@@ -96,6 +105,7 @@ def mean_colour(path: Path, *, dim: int = 4, image: Value = ANY_IMAGE, seed: int
             inputs=[image],
             outputs=[("embedding", FLOAT, ("batch", dim))],
             weights={"matrix": matrix},
+            metadata=metadata,
         )
     )
     return matrix

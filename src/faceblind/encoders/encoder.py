@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import DataError
+from faceblind._errors import DataError, EncoderError
 from faceblind.data.meta import Fingerprint
 
 
@@ -17,17 +17,33 @@ class Encoder(ABC):
     """A frozen encoder. Subclass it to bring your own: give a `fingerprint` and `run`.
 
     An image's vector must depend on that image alone, not on the batch it travels in; otherwise an audit
-    would measure the order of the files.
+    would measure the order of the files. (Encoders run by torch keep to this up to rounding: `TorchEncoder`.)
+
+    What `faceblind.encoders.open_encoder` opened is pickled as its name and options, and opened again where it is
+    unpickled, so that it can travel to worker processes; there it must still be the same encoder.
     """
+
+    _recipe: tuple[str, Mapping[str, Any]] | None = None
+    """Name and options, set by `open_encoder`."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> Fingerprint:
         """Weights, preprocessing and pooling that the vectors come from."""
 
+    @property
+    def projector(self) -> str | None:
+        """Digest of the projector that is already part of the network; None for vectors as the encoder gives them."""
+        return None
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors that `run` gives; another than `fingerprint.dim` only behind a `projector`."""
+        return self.fingerprint.dim
+
     @abstractmethod
     def run(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-        """Return the vectors, (b, `fingerprint.dim`) float32, of b arrays that `prepare` made."""
+        """Return the vectors, (b, `dim`) float32, of b arrays that `prepare` made."""
 
     def prepare(self, image: NDArray[np.uint8]) -> NDArray[Any]:
         """Turn one (H, W, 3) uint8 RGB image into what `run` takes; as it is, unless overridden.
@@ -64,5 +80,31 @@ class Encoder(ABC):
                     f"image {i} must be a (height, width, 3) uint8 RGB array, got {image.dtype} of shape {image.shape}"
                 )
         if not images:
-            return np.empty((0, self.fingerprint.dim), dtype=np.float32)
+            return np.empty((0, self.dim), dtype=np.float32)
         return self.run([self.prepare(image) for image in images])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle by recipe where there is one."""
+        if self._recipe is None:
+            return super().__reduce_ex__(protocol)
+        return reopen, (*self._recipe, self.fingerprint)
+
+
+def reopen(name: str, options: Mapping[str, Any], fingerprint: Fingerprint) -> Encoder:
+    """Open an encoder again, in another process perhaps.
+
+    Raises
+    ------
+    EncoderError
+        It cannot be opened here, or its weights or preprocessing are not the same here.
+    """
+    from faceblind.encoders.registry import open_encoder
+
+    made = open_encoder(name, **options)
+    differing = made.fingerprint.differs_from(fingerprint)
+    if differing:
+        raise EncoderError(
+            f"encoder {name!r} is not the same here as where it was first opened ({'; '.join(differing)}): "
+            "give every process the same weights"
+        )
+    return made

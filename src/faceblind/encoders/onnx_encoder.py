@@ -1,29 +1,33 @@
-"""Encoders that are ONNX files, run by onnxruntime on the CPU.
+"""Encoders that are ONNX files, run by onnxruntime.
 
 Every photograph is run on its own, by one thread; several threads take several photographs at a time. So a
 vector cannot depend on its batch or on the number of threads, not in the last bit, and no time is lost: on a
 CPU one photograph fills a core.
+
+A file may hold a projector behind the encoder (`faceblind.deploy` writes such files). Its metadata then say whose
+vectors went into the projector, and which projector it is; what comes out is marked like a table that was projected.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import EncoderError, MissingExtraError, UsageError
+from faceblind._errors import EncoderError, FormatError, MissingExtraError, UsageError
 from faceblind._processors import processors
-from faceblind.data.meta import Fingerprint
+from faceblind.data.meta import METADATA_KEY, Fingerprint, TableMeta
+from faceblind.encoders.device import check_device_name
 from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.images import decoding_steps
 from faceblind.encoders.onnx_file import inspect_onnx
 from faceblind.encoders.preprocess import Preprocessor, pool
-from faceblind.encoders.spec import PreprocessSpec
+from faceblind.encoders.spec import PreprocessSpec, canonical
 
 _PROBE_SIZE = (224, 224)  # when neither spec nor network fixes the size
 _MID_GRAY = 128
@@ -48,12 +52,14 @@ class OnnxEncoder(Encoder):
         What the fingerprint says of them, when the caller knows better than the file.
     weights_sha256
         Refuse a file with another hash.
+    device
+        ``"cpu"``, or ``"cuda"`` or ``"cuda:N"`` with onnxruntime-gpu.
 
     Raises
     ------
     EncoderError
-        The file is missing, damaged or another one, or does not fit the spec; found out here, by running a
-        gray image, and not at the first photograph.
+        The file is missing, damaged or another one, or does not fit the spec, or the device is not there; found out
+        here, by running a gray image, and not at the first photograph.
     """
 
     def __init__(
@@ -66,10 +72,12 @@ class OnnxEncoder(Encoder):
         precision: str | None = None,
         pooling: str | None = None,
         weights_sha256: str | None = None,
+        device: str = "cpu",
     ) -> None:
         self._file = Path(file)
         self._spec = spec
         self._threads = _thread_count(threads)
+        self._device = device
         facts = inspect_onnx(self._file)
         if weights_sha256 not in {None, facts.sha256}:
             raise EncoderError(
@@ -82,23 +90,45 @@ class OnnxEncoder(Encoder):
         self._fetch = str(self._choose("output", self._session.get_outputs(), spec.output).name)
         self._prepare = Preprocessor(spec)
         self._pool: ThreadPoolExecutor | None = None
-        dim = self._probe(input_shape)
-        if spec.dim not in {None, dim}:
-            raise self._unfit(f"it gives vectors of length {dim}, the spec says 'dim': {spec.dim}")
+        self._dim = self._probe(input_shape)
+        if spec.dim not in {None, self._dim}:
+            raise self._unfit(f"it gives vectors of length {self._dim}, the spec says 'dim': {spec.dim}")
         self._fingerprint = Fingerprint(
             encoder=name or f"onnx:{self._file.stem}",
             weights_sha256=facts.sha256,
-            dim=dim,
+            dim=self._dim,
             pooling=pooling or self._describe_pooling(),
-            preprocessing=_canonical({"decode": decoding_steps(), **spec.pixel_steps()}),
+            preprocessing=canonical({"decode": decoding_steps(), **spec.pixel_steps()}),
             precision=precision or facts.precision,
             libraries=_libraries(),
         )
+        self._projector: str | None = None
+        self._read_metadata()
 
     @property
     def fingerprint(self) -> Fingerprint:
         """Weights, preprocessing and pooling that the vectors come from."""
         return self._fingerprint
+
+    @property
+    def projector(self) -> str | None:
+        """Digest of the projector that the file holds behind the encoder, if any."""
+        return self._projector
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors that the file gives."""
+        return self._dim
+
+    @property
+    def file(self) -> Path:
+        """The network."""
+        return self._file
+
+    @property
+    def spec(self) -> PreprocessSpec:
+        """How it is fed and read."""
+        return self._spec
 
     def prepare(self, image: NDArray[np.uint8]) -> NDArray[Any]:
         """Resize, crop and scale one (H, W, 3) uint8 RGB image as the spec says."""
@@ -112,7 +142,7 @@ class OnnxEncoder(Encoder):
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="faceblind-encode")
             rows = list(self._pool.map(self._run_one, prepared))
-        return np.concatenate(rows) if rows else np.empty((0, self._fingerprint.dim), dtype=np.float32)
+        return np.concatenate(rows) if rows else np.empty((0, self._dim), dtype=np.float32)
 
     def _run_one(self, array: NDArray[Any]) -> NDArray[np.float32]:
         try:
@@ -134,10 +164,32 @@ class OnnxEncoder(Encoder):
         options.inter_op_num_threads = 1
         options.use_deterministic_compute = True
         options.log_severity_level = 4  # failures are raised; there is no need to print them too
+        providers = _providers(self._device, onnxruntime.get_available_providers())
         try:
-            return onnxruntime.InferenceSession(str(self._file), options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(str(self._file), options, providers=providers)
         except self._runtime_errors as error:
             raise EncoderError(f"onnxruntime cannot load {self._file}: {_brief(error)}") from error
+
+    def _read_metadata(self) -> None:
+        """Take over the fingerprint that a file with a projector in it was made of; its input must be fed alike."""
+        text = self._session.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
+        if text is None:
+            return
+        try:
+            meta = TableMeta.from_json(text)
+        except FormatError as error:
+            raise EncoderError(f"{self._file}: {error}; export it again") from error
+        if meta.encoder is None or meta.projector is None:
+            raise EncoderError(
+                f"{self._file}: metadata {METADATA_KEY!r} is damaged: it must name an encoder and a projector; "
+                "export it again"
+            )
+        fed, recorded = replace(meta.encoder, preprocessing=self._fingerprint.preprocessing), meta.encoder
+        if fed.differs_from(recorded):
+            raise self._unfit(
+                f"its projector was made for another preprocessing ({'; '.join(fed.differs_from(recorded))})"
+            )
+        self._fingerprint, self._projector = recorded, meta.projector
 
     def _choose_input(self) -> tuple[str, list[Any]]:
         chosen = self._choose("input", self._session.get_inputs(), self._spec.input)
@@ -183,6 +235,20 @@ class OnnxEncoder(Encoder):
         return f"output {self._fetch!r}, {how}" + (", l2-normalised" if spec.normalise else "")
 
 
+def _providers(device: str, available: Sequence[str]) -> list[Any]:
+    check_device_name(device)
+    if device == "cpu":
+        return ["CPUExecutionProvider"]
+    if "CUDAExecutionProvider" not in available:
+        raise EncoderError(
+            f"device {device!r} is not there: this onnxruntime has no CUDA; install onnxruntime-gpu in its place, "
+            "or use --device cpu"
+        )
+    number = int(device.partition(":")[2] or 0)
+    # TF32 would round float32; the CPU takes what the GPU cannot do.
+    return [("CUDAExecutionProvider", {"device_id": number, "use_tf32": 0}), "CPUExecutionProvider"]
+
+
 def _is_fixed(axis: Any, *, other_than: int) -> bool:
     return isinstance(axis, int) and axis != other_than  # axes of any size are strings or None
 
@@ -208,10 +274,6 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 def _brief(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
-
-
-def _canonical(steps: dict[str, Any]) -> str:
-    return json.dumps(steps, sort_keys=True, separators=(",", ":"))
 
 
 def _libraries() -> dict[str, str]:

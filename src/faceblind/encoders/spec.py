@@ -167,6 +167,11 @@ class PreprocessSpec:
             raise EncoderError("'prefix_tokens' needs 'pooling': \"patch mean\"")
 
 
+def canonical(steps: Mapping[str, Any]) -> str:
+    """Write steps as the JSON that fingerprints compare."""
+    return json.dumps(steps, sort_keys=True, separators=(",", ":"))
+
+
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
     repeated = [key for key in keys if keys.count(key) > 1]
