@@ -248,7 +248,7 @@ def test_an_encoder_that_breaks_its_promise(tmp_path: Path, shape: tuple[int, ..
         def run(self, prepared: Any) -> Any:
             return np.zeros(shape, dtype=np.float32)
 
-    with pytest.raises(EncoderError, match=r"encoder 'colour' gave float32 of shape .*; its fingerprint promises"):
+    with pytest.raises(EncoderError, match=r"encoder 'colour' gave float32 of shape .*; it promises"):
         embed_folder(people(tmp_path / "photos"), Broken(), tmp_path / "out.parquet")
 
 

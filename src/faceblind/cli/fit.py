@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -40,6 +40,10 @@ def fit(
     split: c.Split = None,
     shares: c.Shares = None,
     seed: c.Seed = 0,
+    workers: Annotated[int, Parameter(help="Processes that read the table; not with --target.")] = 1,
+    engine: Annotated[
+        Literal["local", "ray"], Parameter(help="Where they run: on this machine, or on a Ray cluster (RAY_ADDRESS).")
+    ] = "local",
 ) -> int:
     """Fit an eraser and write its projector.
 
@@ -50,10 +54,13 @@ def fit(
     from faceblind._errors import UsageError
     from faceblind.cli import EXIT_DONE, console
     from faceblind.data.tables import open_table
-    from faceblind.deploy import fit_table
+    from faceblind.deploy import engine_named, fit_table
 
     if rank is not None and target is not None:
         raise UsageError("give --rank or --target, not both")
+    place = None if (engine, workers) == ("local", 1) else engine_named(engine, workers)
+    if target is not None and place is not None:
+        raise UsageError("--workers and --engine share out one pass over a table; --target works on it in memory")
     names = Columns(identity=identity, sample=sample, embedding=embedding)
     if target is not None:
         projector = _for_target(table, names, metadata, target, split, shares, seed, eraser, attackers)
@@ -67,6 +74,7 @@ def fit(
                 rank=rank,
                 samples=samples,
                 progress=progress,
+                engine=place,
             )
         projector, note = fitted.projector, fitted.note
     projector.save(output)

@@ -1,27 +1,27 @@
 """Embedding a folder of photographs: list, embed what is not done yet, write one table.
 
 A run that was killed continues where it stopped, and its table has the same bytes as that of a run that was
-not. Memory does not grow with the number of photographs, apart from their names.
+not, wherever its shards are embedded. Memory does not grow with the number of photographs, apart from their names.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from faceblind._engine import Engine
 from faceblind._errors import DataError, UsageError
-from faceblind._files import write_text
+from faceblind._files import locked, write_text
 from faceblind.data.findings import Finding
-from faceblind.data.meta import Fingerprint, TableMeta
+from faceblind.data.meta import TableMeta
 from faceblind.data.tables import TableWriter, open_writer
+from faceblind.encoders.embed_job import EmbedJob, EmbedTask, await_shards, write_shard
 from faceblind.encoders.encoder import Encoder
-from faceblind.encoders.folder import Photo, list_photos
+from faceblind.encoders.folder import Photo, PhotoFolder, list_photos
 from faceblind.encoders.pipeline import Embedded, embed_batches
 from faceblind.encoders.shards import Skip, Stamp, WorkFolder
 
@@ -60,6 +60,7 @@ def embed_folder(
     dtype: str = "float32",
     progress: Progress | None = None,
     resume: bool = True,
+    engine: Engine | None = None,
 ) -> EmbedResult:
     """Embed the photographs of a folder into one table.
 
@@ -86,60 +87,56 @@ def embed_folder(
         Called from this thread, first with what an interrupted run had done.
     resume
         False throws an interrupted run's vectors away.
+    engine
+        Embeds shards of 256 photographs in other processes or on other machines, each with an encoder and
+        `workers` threads of its own; they must see the photographs and the folder of `output` under the same
+        paths. The table has the same bytes. In this process when missing.
 
     Raises
     ------
     DataError
         The folder or the CSV cannot be used, or every photograph was skipped.
     EncoderError
-        The encoder failed.
+        The encoder failed, or is another one on another machine.
     OutputError
-        The table or the working folder cannot be written; found out before the first photograph.
+        The table or the working folder cannot be written, or another run is writing it; found out before the
+        first photograph. Or a worker does not see the working folder.
     """
     for name, value in (("batch_size", batch_size), ("workers", workers)):
         if value < 1:
             raise UsageError(f"{name} must be at least 1, got {value}")
     output = Path(output)
     listing = list_photos(folder, labels_csv=labels_csv)
-    table = _Table(output, encoder.fingerprint, listing.synthetic, dtype)
+    table = _Table(output, encoder, listing.synthetic, dtype)
     table.rehearse()
-    work, restarted = WorkFolder.open(
-        output.with_name(output.name + ".partial"),
-        encoder.fingerprint,
-        shard_rows=_SHARD_ROWS,
-        resume=resume,
-    )
-    shards = [listing.photos[i : i + _SHARD_ROWS] for i in range(0, len(listing), _SHARD_ROWS)]
-    plan = _plan(shards, work)
-    done = plan.done
-    todo = [shards[k] for k in plan.todo]
-    if progress is not None:
-        progress(done, len(listing))
-    with closing(embed_batches(todo, encoder, batch_size=batch_size, workers=workers)) as batches:
-        for k in plan.todo:
-            parts: list[Embedded] = []
-            end = done + len(shards[k])
-            while done < end:
-                parts.append(next(batches))
-                done += len(parts[-1].stamps)
+    place = output.with_name(output.name + ".partial")
+    WorkFolder.check(place)
+    with locked(place, output):
+        work, restarted = WorkFolder.open(
+            place, encoder.fingerprint, shard_rows=_SHARD_ROWS, resume=resume, projector=encoder.projector
+        )
+        shards = [listing.photos[i : i + _SHARD_ROWS] for i in range(0, len(listing), _SHARD_ROWS)]
+        plan = _plan(shards, work)
+        run = _Run(encoder, listing, work, batch_size, workers)
+        steps = run.here(shards, plan) if engine is None else run.elsewhere(shards, plan, engine)
+        done = plan.done
+        if progress is not None:
+            progress(done, len(listing))
+        with closing(steps):
+            for count in steps:
+                done += count
                 if progress is not None:
                     progress(done, len(listing))
-            work.write(
-                k,
-                [stamp for part in parts for stamp in part.stamps],
-                [skip for part in parts for skip in part.skipped],
-                np.concatenate([part.vectors for part in parts]),
+        skipped = tuple(skip for record in work.records(len(shards)) for skip in record.skipped)
+        skip_list = _write_skip_list(output, skipped)
+        if len(skipped) == len(listing):
+            work.remove()
+            first = "; ".join(f"{skip.sample}: {skip.reason}" for skip in skipped[:_SHOWN])
+            raise DataError(
+                f"none of the {len(listing)} photographs under {listing.root} can be used ({first}); see {skip_list}"
             )
-    skipped = tuple(skip for record in work.records(len(shards)) for skip in record.skipped)
-    skip_list = _write_skip_list(output, skipped)
-    if len(skipped) == len(listing):
+        table.write(shards, work)
         work.remove()
-        first = "; ".join(f"{skip.sample}: {skip.reason}" for skip in skipped[:_SHOWN])
-        raise DataError(
-            f"none of the {len(listing)} photographs under {listing.root} can be used ({first}); see {skip_list}"
-        )
-    table.write(shards, work)
-    work.remove()
     return EmbedResult(
         output=output,
         embedded=len(listing) - len(skipped),
@@ -148,6 +145,48 @@ def embed_folder(
         notes=(*listing.notes, *_resume_notes(plan, restarted)),
         skip_list_path=skip_list,
     )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Embeds what is left to do; both ways yield how many photographs were done since."""
+
+    encoder: Encoder
+    listing: PhotoFolder
+    work: WorkFolder
+    batch_size: int
+    workers: int
+
+    def here(self, shards: Sequence[_Shard], plan: _Plan) -> Generator[int, None, None]:
+        """Decode ahead across shards, so that the encoder never waits at the end of one."""
+        todo = [shards[k] for k in plan.todo]
+        batches = embed_batches(todo, self.encoder, batch_size=self.batch_size, workers=self.workers)
+        with closing(batches):
+            for k, shard in zip(plan.todo, todo, strict=True):
+                parts: list[Embedded] = []
+                left = len(shard)
+                while left:
+                    parts.append(next(batches))
+                    left -= len(parts[-1].stamps)
+                    yield len(parts[-1].stamps)
+                write_shard(self.work, k, parts)
+
+    def elsewhere(self, shards: Sequence[_Shard], plan: _Plan, engine: Engine) -> Generator[int, None, None]:
+        """Leave them to an engine, whose workers write into the working folder."""
+        job = EmbedJob(
+            encoder=self.encoder,
+            fingerprint=self.encoder.fingerprint,
+            root=self.listing.root.absolute(),
+            work=self.work.path.absolute(),
+            batch_size=self.batch_size,
+            workers=self.workers,
+        )
+        with ExitStack() as stack:
+            records = engine.map(job, [EmbedTask.of(k, shards[k]) for k in plan.todo])
+            stack.callback(getattr(records, "close", lambda: None))
+            for record in records:
+                yield record.photos
+        await_shards(self.work, plan.todo)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +236,7 @@ class _Rehearsal(Exception):  # noqa: N818 (not an error: it takes an opened tab
 @dataclass(frozen=True)
 class _Table:
     output: Path
-    encoder: Fingerprint
+    encoder: Encoder
     synthetic: bool
     dtype: str
 
@@ -216,8 +255,9 @@ class _Table:
                     writer.write(vectors, identity, [photo.sample for photo in kept])
 
     def _open(self) -> AbstractContextManager[TableWriter]:
-        meta = TableMeta(encoder=self.encoder, synthetic=self.synthetic)
-        return open_writer(self.output, meta=meta, dim=self.encoder.dim, dtype=self.dtype)
+        encoder = self.encoder
+        meta = TableMeta(encoder=encoder.fingerprint, synthetic=self.synthetic, projector=encoder.projector)
+        return open_writer(self.output, meta=meta, dim=encoder.dim, dtype=self.dtype)
 
 
 def _write_skip_list(output: Path, skipped: Sequence[Skip]) -> Path | None:

@@ -51,7 +51,7 @@ def embed_batches(
     Raises
     ------
     EncoderError
-        The encoder failed, or its vectors are not what its fingerprint promises.
+        The encoder failed, or its vectors are not what it promises.
     """
     with _decoding(list(chain(*groups)), encoder, workers, window=batch_size + workers) as reads:
         for group in groups:
@@ -111,13 +111,13 @@ def _encode(batch: Sequence[_Read], encoder: Encoder) -> Embedded:
 
 
 def _run(encoder: Encoder, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-    name, dim = encoder.fingerprint.encoder, encoder.fingerprint.dim
+    name, dim = encoder.fingerprint.encoder, encoder.dim
     if not prepared:
         return np.empty((0, dim), dtype=np.float32)
     vectors = np.asarray(encoder.run(prepared))
     if vectors.shape != (len(prepared), dim) or vectors.dtype != np.float32:
         raise EncoderError(
             f"encoder {name!r} gave {vectors.dtype} of shape {vectors.shape} for {len(prepared)} photos; "
-            f"its fingerprint promises float32 of shape {(len(prepared), dim)}"
+            f"it promises float32 of shape {(len(prepared), dim)}"
         )
     return vectors

@@ -3,7 +3,8 @@
 ::
 
     OUTPUT.partial/
-      manifest.json       the encoder's fingerprint and the number of photographs per shard
+      manifest.json       the encoder's fingerprint, its projector if it has one, photographs per shard
+      .lock               held by the run that is under way
       00000.npy           (m, d) float32: the vectors of the first photographs, without those skipped
       00000.json          those photographs (key, size, modification time), and the skipped ones with reasons
 
@@ -28,6 +29,7 @@ from faceblind.data.meta import Fingerprint
 
 _FORMAT = "faceblind embedding run, version 1"
 _MANIFEST = "manifest.json"
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,12 @@ class WorkFolder:
         self.path = path
 
     @classmethod
-    def open(cls, path: Path, encoder: Fingerprint, *, shard_rows: int, resume: bool) -> tuple[WorkFolder, str | None]:
-        """Open or make the folder; shards of an earlier run stay if it was made with the same encoder.
+    def open(
+        cls, path: Path, encoder: Fingerprint, *, shard_rows: int, resume: bool, projector: str | None = None
+    ) -> tuple[WorkFolder, str | None]:
+        """Open or make the folder; shards of an earlier run stay if it was made with the same encoder and projector.
+
+        The caller holds it (`faceblind._files.locked`).
 
         Returns
         -------
@@ -93,6 +99,8 @@ class WorkFolder:
             The place cannot be written, or holds something else.
         """
         manifest = {"format": _FORMAT, "encoder": encoder.to_dict(), "shard_rows": shard_rows}
+        if projector is not None:
+            manifest["projector"] = projector
         earlier = _read_manifest(path)
         why = None
         if earlier is not None:
@@ -101,10 +109,27 @@ class WorkFolder:
             elif earlier != manifest:
                 why = _difference(earlier, manifest)
             if why is not None:
-                remove(path)
+                cls(path).remove()
         if earlier is None or why is not None:
             write_text(path / _MANIFEST, json.dumps(manifest, sort_keys=True, indent=1))
         return cls(path), why
+
+    @staticmethod
+    def check(path: Path) -> None:
+        """Raise `OutputError` when there is something else at the place of a working folder."""
+        _read_manifest(path)
+
+    def is_of(self, encoder: Fingerprint) -> bool:
+        """Whether the folder is there and of a run with this encoder."""
+        try:
+            manifest = _read_manifest(self.path)
+        except OutputError:
+            return False
+        return manifest is not None and manifest.get("encoder") == encoder.to_dict()
+
+    def has(self, shard: int) -> bool:
+        """Whether a shard is finished, whatever is in it."""
+        return self._json(shard).exists()
 
     def record(self, shard: int) -> ShardRecord | None:
         """Return the record of a finished shard; None when it is not finished or was damaged."""
@@ -151,8 +176,10 @@ class WorkFolder:
             yield self.read(shard)[0]
 
     def remove(self) -> None:
-        """Remove the folder."""
-        remove(self.path)
+        """Remove all that is in the folder but its lock, whose holder removes it and then the folder."""
+        for entry in self.path.iterdir():
+            if entry.name != _LOCK:
+                remove(entry)
 
     def _npy(self, shard: int) -> Path:
         return self.path / f"{shard:05d}.npy"
@@ -177,11 +204,14 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _is_leftover(entry: Path) -> bool:
-    return entry.name.startswith(".") and entry.name.endswith(".part")  # of a run killed in the act of writing
+    # of a run killed before it had written anything, or in the act of writing
+    return entry.name == _LOCK or (entry.name.startswith(".") and entry.name.endswith(".part"))
 
 
 def _difference(earlier: dict[str, Any], now: dict[str, Any]) -> str:
     before, after = earlier.get("encoder"), now["encoder"]
+    if before == after and earlier.get("projector") != now.get("projector"):
+        return "the projector behind the encoder changed"
     if before == after or not isinstance(before, dict):
         return "they were made by another version of faceblind"
     names = [name for name in after if before.get(name) != after[name]]
