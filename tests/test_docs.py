@@ -20,7 +20,9 @@ EXTRAS = {"exports.md": ("faiss", "onnx", "onnxruntime", "torch")}
 
 
 # The tutorial has shell blocks and needs a server: test_tutorial.py runs it.
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text()) and p.name != "tutorial.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if BLOCK.search(p.read_text()) and p.name != "tutorial.md"], ids=lambda p: p.name
+)
 def test_code_blocks_run(page):
     for package in EXTRAS.get(page.name, ()):
         pytest.importorskip(package)

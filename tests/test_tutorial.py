@@ -31,7 +31,11 @@ def server(tmp_path_factory):
 
 def script(text):
     """Return one program of all blocks; shell blocks stop it when a command fails."""
-    lines = ["import subprocess", "def sh(text):", "    subprocess.run(['bash', '-euo', 'pipefail', '-c', text], check=True)"]
+    lines = [
+        "import subprocess",
+        "def sh(text):",
+        "    subprocess.run(['bash', '-euo', 'pipefail', '-c', text], check=True)",
+    ]
     for kind, block in BLOCK.findall(text):
         lines.append(block if kind == "python" else f"sh({block!r})")
     return "\n".join(lines)
@@ -53,7 +57,12 @@ def test_the_tutorial_runs(tmp_path, server):
     }
     (tmp_path / "tutorial.py").write_text(script((ROOT / "docs/tutorial.md").read_text()))
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "tutorial.py")], cwd=work, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, str(tmp_path / "tutorial.py")],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     made = {path.name for path in work.iterdir()}

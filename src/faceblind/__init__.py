@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from faceblind.data.meta import Fingerprint, TableMeta
     from faceblind.data.split import IdentitySplit
     from faceblind.data.tables import open_table, read_table, write_table
+    from faceblind.deploy.query import QueryProjector, check_query, index_meta
     from faceblind.erase import (
         INLP,
         ISP,
@@ -79,6 +80,7 @@ _WHERE = {
     "data.meta": ("Fingerprint", "TableMeta"),
     "data.split": ("IdentitySplit",),
     "data.tables": ("open_table", "read_table", "write_table"),
+    "deploy.query": ("QueryProjector", "check_query", "index_meta"),
     "erase": (
         "INLP",
         "ISP",
@@ -119,6 +121,7 @@ __all__ = [
     "OutputError",
     "Projector",
     "ProjectorError",
+    "QueryProjector",
     "RankError",
     "RatioISP",
     "SplitError",
@@ -128,8 +131,10 @@ __all__ = [
     "audit",
     "certify",
     "check_hygiene",
+    "check_query",
     "compare_projectors",
     "identity_overlap",
+    "index_meta",
     "open_table",
     "read_table",
     "reproduce",

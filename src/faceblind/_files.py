@@ -12,13 +12,16 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from faceblind._errors import OutputError
 
 _WRITE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
+_LOCK = ".lock"
 
 
 @contextmanager
@@ -82,6 +85,62 @@ def writable_folder(folder: str | Path) -> Path:
     return folder
 
 
+@contextmanager
+def locked(folder: str | Path, output: str | Path) -> Iterator[None]:
+    """Hold a working folder for this process alone; it is made when it is missing.
+
+    The lock is a file ``.lock`` in the folder that the kernel releases when the process ends, `kill -9` included, so no
+    lock is ever left over. When the body leaves nothing else in the folder, the folder is removed with it. On file
+    systems that cannot lock (some network ones) there is no protection, and the body runs all the same.
+
+    Parameters
+    ----------
+    output : path
+        What the folder is for; the message names it.
+
+    Raises
+    ------
+    OutputError
+        Another run holds the folder (the message says which process), or it cannot be made.
+    """
+    folder = Path(folder)
+    stream = _take(folder, Path(output))
+    try:
+        yield
+    finally:
+        # The lock goes last and while it is held, so that a run that waits at the door finds none or a new one.
+        with suppress(OSError):
+            if [entry.name for entry in folder.iterdir()] == [_LOCK]:
+                (folder / _LOCK).unlink()
+                folder.rmdir()
+        stream.close()
+
+
+def replace_folder(made: Path, target: Path) -> None:
+    """Put a finished folder in the place of an earlier one, if there is one; both are on one file system.
+
+    The earlier folder is gone only when the new one is there. A run that was killed between the two renames is put
+    right by `restore_folder`.
+    """
+    aside = _aside(target)
+    if target.exists():
+        target.rename(aside)
+    made.rename(target)
+    _flush_folder(target.parent)
+    remove(aside)
+
+
+def restore_folder(target: Path) -> None:
+    """Finish or take back what a `replace_folder` that was killed had begun."""
+    aside = _aside(target)
+    if not aside.exists():
+        return
+    if target.exists():
+        remove(aside)
+    else:
+        aside.rename(target)
+
+
 def remove(path: Path) -> None:
     """Remove a file or folder tree if it is there."""
     if path.is_dir() and not path.is_symlink():
@@ -94,6 +153,79 @@ def sha256_file(path: str | Path) -> str:
     """Hex SHA-256 of a file, read in blocks."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.replaced")
+
+
+def _take(folder: Path, output: Path) -> IO[str]:
+    """Lock a folder and return the open lock file."""
+    path = folder / _LOCK
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stream = path.open("a+", encoding="utf-8")
+        except FileNotFoundError:  # the run that had it removed the folder just now
+            continue
+        except OSError as error:
+            raise OutputError(f"cannot write {output}: {folder} cannot be made: {error.strerror or error}") from error
+        if not _lock(stream):
+            stream.seek(0)
+            holder = stream.read().strip() or "unknown"
+            stream.close()
+            raise OutputError(
+                f"cannot write {output}: another run is writing it (process {holder}); wait for it or end it, or name "
+                "another output"
+            )
+        if _is_at(stream, path):  # and not one that was removed between opening and locking it
+            stream.truncate(0)
+            stream.write(str(os.getpid()))
+            stream.flush()
+            return stream
+        stream.close()
+
+
+def _is_at(stream: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(stream: IO[str]) -> bool:
+        # Windows keeps others from reading locked bytes, so one far behind the process number is locked.
+        stream.seek(1 << 20)
+        try:
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _lock(stream: IO[str]) -> bool:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # this file system has no locks
+            return True
+        return True
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make renames in a folder last through a power failure, where the system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def _is_special(target: Path) -> bool:

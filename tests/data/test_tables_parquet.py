@@ -117,7 +117,8 @@ def test_bad_rows_are_named_by_their_number_in_the_whole_table(tmp_path):
 def test_missing_vector_is_named(tmp_path):
     column = pa.array([[1.0, 0.0], None, [0.0, 1.0]], pa.list_(pa.float32(), 2))
     path = write_parquet(tmp_path / "t.parquet", column, row_group_size=1)
-    with pytest.raises(DataError, match=r"t\.parquet: the vector of row 1 is missing"):
+    # Not every version of pyarrow reads such a file far enough to number the row.
+    with pytest.raises(DataError, match=r"t\.parquet: the vector of (row 1|a row) is missing"):
         read_table(path, identity=None)
 
 

@@ -185,7 +185,8 @@ def test_other_tools_can_read_what_is_written(tmp_path):
     for suffix in (".parquet", ".npz", ".npy"):
         write_table(tmp_path / f"{suffix[1:]}{suffix}", made, dtype="float16")
     schema = pa.parquet.read_schema(tmp_path / "parquet.parquet")
-    assert schema.field("embedding").type == pa.list_(pa.float16(), 3)
+    kind = pa.list_(pa.field("element", pa.float16(), nullable=False), 3)
+    assert schema.field("embedding") == pa.field("embedding", kind, nullable=False)
     assert schema.names == ["sample", "identity", "embedding"]
     assert TableMeta.from_json(schema.metadata[b"faceblind"].decode()) == META
     half = made.vectors.astype(np.float16)

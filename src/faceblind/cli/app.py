@@ -6,15 +6,19 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App
 
+from faceblind.cli.align import align
 from faceblind.cli.angles import angles
 from faceblind.cli.apply import apply
 from faceblind.cli.audit import audit
 from faceblind.cli.certify import certify
+from faceblind.cli.dataset import dataset
 from faceblind.cli.demo import demo
 from faceblind.cli.embed import embed, encoders
+from faceblind.cli.export import export
 from faceblind.cli.fit import fit
 from faceblind.cli.hygiene import hygiene
 from faceblind.cli.reproduce import reproduce
+from faceblind.cli.rewrite import rewrite
 from faceblind.cli.verify import verify
 
 HELP = """Measure, remove and account for face identity in image embeddings.
@@ -37,6 +41,22 @@ def build() -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
-    for verb in (embed, hygiene, audit, fit, apply, certify, verify, angles, reproduce, demo, encoders):
+    for verb in (
+        dataset,
+        align,
+        embed,
+        hygiene,
+        audit,
+        fit,
+        apply,
+        export,
+        rewrite,
+        certify,
+        verify,
+        angles,
+        reproduce,
+        demo,
+        encoders,
+    ):
         app.command(verb)
     return app

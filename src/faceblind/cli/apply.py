@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from faceblind.cli import columns as c
+
+if TYPE_CHECKING:
+    from faceblind.deploy import ApplyReport
+    from faceblind.erase import Projector
 
 
 def apply(
@@ -15,7 +19,14 @@ def apply(
     table: c.Table,
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Table to write; the format follows its suffix.")],
+    output: Annotated[
+        Path,
+        Parameter(
+            name=["--output", "-o"],
+            help="Table to write; the format follows its suffix. A name without suffix is a folder of Parquet shards, "
+            "written by several processes if you like and resumed after an interruption.",
+        ),
+    ],
     identity: Annotated[
         str | None, Parameter(help="Identity column, if it is not called identity; it is carried along.")
     ] = None,
@@ -29,44 +40,65 @@ def apply(
     dtype: Annotated[
         Literal["float32", "float16"] | None, Parameter(help="Precision to store; default that of the table.")
     ] = None,
+    workers: Annotated[int, Parameter(help="Processes that write shards; for a folder.")] = 1,
+    shard_rows: Annotated[
+        int | None, Parameter(help="Rows per shard, a multiple of 16384; for a folder; default 262144.")
+    ] = None,
+    engine: Annotated[Literal["local", "ray"], Parameter(help="Where shards are written; for a folder.")] = "local",
     force: c.Force = False,
 ) -> int:
-    """Remove identity from a table: streams batches in constant memory and writes the result in one piece.
+    """Remove identity from a table: streams batches in constant memory.
 
     All other columns are carried along. The cheapest exact formula is picked; rows with nothing left become zeros and
-    are counted, never divided by zero.
+    are counted, never divided by zero. A file is written in one piece. A folder is written shard by shard: finished shards
+    survive any interruption, and the same command goes on from them and ends with the same bytes.
     """
+    from faceblind._errors import UsageError
     from faceblind.cli import EXIT_DONE, console
     from faceblind.data.tables import open_table
-    from faceblind.deploy import apply_table
+    from faceblind.deploy import apply_sharded, apply_table, engine_named
     from faceblind.erase import Projector
 
     loaded = Projector.load(projector)
     who = identity or _identity_column(table, output, sample, embedding, metadata)
     source = open_table(table, identity=who, sample=sample, embedding=embedding, metadata=metadata)
     names = {"sample": sample, "embedding": embedding} | ({"identity": who} if who else {})
+    common: dict[str, Any] = {
+        "compact": compact,
+        "renormalise": renormalise,
+        "dtype": dtype,
+        "force": force,
+        "names": names,
+    }
     with console.counting("applying") as progress:
-        report = apply_table(
-            loaded,
-            source,
-            output,
-            compact=compact,
-            renormalise=renormalise,
-            dtype=dtype,
-            force=force,
-            names=names,
-            progress=progress,
-        )
-    for caution in report.cautions:
-        console.warn(caution)
+        if not output.suffix:
+            if shard_rows is not None:
+                common["shard_rows"] = shard_rows
+            place = engine_named(engine, workers)
+            report = apply_sharded(loaded, source, output, engine=place, progress=progress, **common)
+        elif workers != 1 or shard_rows is not None or engine != "local":
+            raise UsageError(
+                f"--workers, --shard-rows and --engine are for a folder of shards; {output} is a single file: name a "
+                "folder, without a suffix"
+            )
+        else:
+            report = apply_table(loaded, source, output, progress=progress, **common)
+    _tell(report, loaded, output)
+    return EXIT_DONE
+
+
+def _tell(report: ApplyReport, projector: Projector, output: Path) -> None:
+    from faceblind.cli import console
+
+    for said in (*report.cautions, *report.notes):
+        console.warn(said)
     if report.emptied:
         examples = ", ".join(report.emptied_examples)
         console.warn(f"{report.emptied:,} rows had nothing left and are all zeros, among them {examples}")
     console.say(
-        f"{report.rows:,} rows, {loaded.dim} -> {report.dim} columns ({report.formula} formula), "
+        f"{report.rows:,} rows, {projector.dim} -> {report.dim} columns ({report.formula} formula), "
         f"{100 * report.energy_kept:.1f} % of the energy kept.\nWritten to {output}"
     )
-    return EXIT_DONE
 
 
 def _identity_column(table: Path, output: Path, sample: str, embedding: str, metadata: Path | None) -> str | None:
@@ -74,10 +106,14 @@ def _identity_column(table: Path, output: Path, sample: str, embedding: str, met
     from faceblind._errors import DataError
     from faceblind.data.tables import open_table
 
-    if table.suffix == output.suffix == ".parquet":
+    if output.suffix in {"", ".parquet"} and _is_parquet(table):
         return None
     try:
         open_table(table, identity="identity", sample=sample, embedding=embedding, metadata=metadata)
     except DataError:
         return None  # no such column; what else may be wrong with the table is said when it is opened
     return "identity"
+
+
+def _is_parquet(table: Path) -> bool:
+    return table.suffix == ".parquet" or (table.is_dir() and any(table.glob("*.parquet")))

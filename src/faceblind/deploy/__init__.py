@@ -4,6 +4,7 @@ Nothing heavy is loaded until it is used.
 """
 
 from faceblind.deploy.apply import ApplyReport, apply_table
+from faceblind.deploy.apply_job import ApplyJob, ShardTask
 from faceblind.deploy.batch import BatchEraser, batch_eraser, erase_batch, erased_schema
 from faceblind.deploy.engines import engine_named
 from faceblind.deploy.export import (
@@ -24,7 +25,7 @@ from faceblind.deploy.export import (
 )
 from faceblind.deploy.fit import fit_table
 from faceblind.deploy.query import QueryProjector, check_query, index_meta, looks_raw, residual
-from faceblind.deploy.sharded import ApplyJob, ShardTask, apply_sharded
+from faceblind.deploy.sharded import apply_sharded
 
 __all__ = [
     "ApplyJob",

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from faceblind._errors import ProjectorError
+from faceblind._processors import processors
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables import EmbeddingTable, open_writer
+from faceblind.deploy.stream import Tally, stream
 from faceblind.erase import Projector
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyReport:
-    """What `apply_table` did."""
+    """What `apply_table` or `apply_sharded` did."""
 
     rows: int
     dim: int
@@ -32,6 +32,10 @@ class ApplyReport:
     """Rows that had nothing left and were written as zeros."""
     emptied_examples: tuple[str, ...]
     cautions: tuple[str, ...]
+    resumed: int = 0
+    """Rows that an interrupted run, or an earlier one, had done."""
+    notes: tuple[str, ...] = ()
+    """What became of an earlier run."""
 
 
 def apply_table(
@@ -44,6 +48,7 @@ def apply_table(
     dtype: str | None = None,
     force: bool = False,
     names: dict[str, str] | None = None,
+    threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ApplyReport:
     """Write a table of erased vectors; identities, keys and all other columns are carried along.
@@ -65,6 +70,8 @@ def apply_table(
         Go on although the projector was made for another encoder or the table was projected before.
     names : dict, optional
         Column names (identity, sample, embedding) to write.
+    threads : int, optional
+        Threads to use, all processors when missing; the result does not depend on it.
 
     Raises
     ------
@@ -77,6 +84,49 @@ def apply_table(
     OutputError
         The place cannot be written; nothing is left behind.
     """
+    plan = plan_for(
+        projector, table, compact=compact, renormalise=renormalise, dtype=dtype, force=force, names=names or {}
+    )
+    with open_writer(
+        output, meta=plan.meta, dim=plan.dim, dtype=plan.dtype, carried_schema=table.carried_schema, **plan.names
+    ) as writer:
+        total = stream(
+            projector,
+            table,
+            writer,
+            compact=compact,
+            renormalise=renormalise,
+            threads=processors() if threads is None else threads,
+            progress=None if progress is None else lambda done: progress(done, table.rows),
+        )
+    return report_of(projector, plan, total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be written, settled before the first row is read."""
+
+    dim: int
+    dtype: str
+    meta: TableMeta
+    compact: bool
+    renormalise: bool
+    names: dict[str, Any]
+    """Column names."""
+    cautions: tuple[str, ...]
+
+
+def plan_for(
+    projector: Projector,
+    table: EmbeddingTable,
+    *,
+    compact: bool,
+    renormalise: bool,
+    dtype: str | None,
+    force: bool,
+    names: dict[str, str],
+) -> Plan:
+    """Check that a projector goes with a table and settle what is written; see `apply_table`."""
     cautions = [said for said in [projector.check_encoder(table.meta.encoder, force=force)] if said]
     before = table.meta.projector
     if before is not None:
@@ -88,32 +138,29 @@ def apply_table(
         cautions.append(f"the table was already put through {what}; forced")
     if table.dim != projector.dim:
         raise ProjectorError(f"the projector is for vectors of {projector.dim} features, {table.path} has {table.dim}")
-    stored = dtype or ("float16" if table.dtype == np.float16 else "float32")
-    dim = projector.compact_dim if compact else projector.dim
-    meta = TableMeta(encoder=table.meta.encoder, synthetic=table.meta.synthetic, projector=projector.digest)
-    emptied: list[str] = []
-    count = 0
-    kept = 0.0
-    done = 0
-    writer_options: dict[str, Any] = names or {}
-    with open_writer(
-        output, meta=meta, dim=dim, dtype=stored, carried_schema=table.carried_schema, **writer_options
-    ) as writer:
-        for batch in table.batches():
-            applied = projector.apply(batch.vectors, compact=compact, renormalise=renormalise, first_row=batch.start)
-            writer.write(applied.vectors, batch.identity, batch.sample, batch.carried)
-            count += applied.emptied.size
-            emptied += batch.sample[applied.emptied[: max(0, _SHOWN - len(emptied))]].tolist()
-            kept += float(applied.energy_kept.sum())
-            done += len(batch)
-            if progress is not None:
-                progress(done, table.rows)
-    return ApplyReport(
-        rows=done,
-        dim=dim,
-        formula=projector.formula(compact=compact),
-        energy_kept=kept / done,
-        emptied=count,
-        emptied_examples=tuple(emptied),
+    return Plan(
+        dim=projector.compact_dim if compact else projector.dim,
+        dtype=dtype or ("float16" if table.dtype == np.float16 else "float32"),
+        meta=TableMeta(encoder=table.meta.encoder, synthetic=table.meta.synthetic, projector=projector.digest),
+        compact=compact,
+        renormalise=renormalise,
+        names=dict(names),
         cautions=tuple(cautions),
+    )
+
+
+def report_of(
+    projector: Projector, plan: Plan, total: Tally, *, resumed: int = 0, notes: tuple[str, ...] = ()
+) -> ApplyReport:
+    """Put what was planned and what went through into a report."""
+    return ApplyReport(
+        rows=total.rows,
+        dim=plan.dim,
+        formula=projector.formula(compact=plan.compact),
+        energy_kept=total.energy / total.rows,
+        emptied=total.emptied,
+        emptied_examples=total.examples,
+        cautions=plan.cautions,
+        resumed=resumed,
+        notes=notes,
     )

@@ -11,6 +11,15 @@ from faceblind._errors import DataError, FormatError, MissingExtraError
 from faceblind.data.meta import METADATA_KEY, TableMeta
 
 
+_UNEVEN = "Expected all lists to be of size"
+
+
+def overlap(wanted: range, first: int, count: int) -> range:
+    """Return which of `count` rows are wanted, counted from 0 among them; the first is number `first`."""
+    low = max(wanted.start, first)
+    return range(low - first, max(low, min(wanted.stop, first + count)) - first)
+
+
 def load_arrow(purpose: str) -> Any:
     """Return the `pyarrow` module with `pyarrow.parquet` loaded.
 
@@ -34,6 +43,10 @@ def reading_parquet(path: Path) -> Iterator[Any]:
     try:
         yield pa
     except pa.ArrowException as error:
+        if _UNEVEN in str(error):  # how some versions put a missing vector in a column of one length
+            raise DataError(
+                f"{path}: the vector of a row is missing or has another length ({error}); fill it in or drop that row"
+            ) from error
         raise FormatError(_damaged(path, error)) from error
     except PermissionError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; check its permissions") from error
@@ -50,16 +63,39 @@ def open_parquet(path: Path) -> Any:
         return pa.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
 
 
-def record_batches(file: Any, path: Path, columns: list[str], size: int) -> Iterator[Any]:
-    """Yield record batches of at most `size` rows of the named columns."""
+def record_batches(
+    file: Any, path: Path, columns: list[str], size: int, row_groups: list[int] | None = None
+) -> Iterator[Any]:
+    """Yield record batches of at most `size` rows of the named columns, of all row groups or of some."""
     with reading_parquet(path):
-        iterator = file.iter_batches(batch_size=size, columns=columns)
+        iterator = file.iter_batches(batch_size=size, columns=columns, row_groups=row_groups)
     while True:
         with reading_parquet(path):
             batch = next(iterator, None)
         if batch is None:
             return
         yield batch
+
+
+def row_range(file: Any, path: Path, columns: list[str], size: int, rows: range) -> Iterator[Any]:
+    """Yield record batches of some rows of a file; of what lies before them only the first row group is decoded."""
+    groups: list[int] = []
+    first = skip = 0
+    for group in range(file.metadata.num_row_groups):
+        count = file.metadata.row_group(group).num_rows
+        if overlap(rows, first, count):
+            skip = skip if groups else rows.start - first
+            groups.append(group)
+        first += count
+    left = len(rows)
+    for batch in record_batches(file, path, columns, size, groups):
+        part = batch.slice(skip, left)
+        skip = max(0, skip - batch.num_rows)
+        left -= part.num_rows
+        if part.num_rows:
+            yield part
+        if not left:
+            return
 
 
 def meta_of(schema: Any, path: Path) -> TableMeta:

@@ -18,12 +18,19 @@ from faceblind._errors import DataError, FormatError
 from faceblind.data.findings import Finding
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables.alignment import metadata_order, row_column
-from faceblind.data.tables.arrow import meta_of, open_parquet, parse_meta, reading_parquet, record_batches
+from faceblind.data.tables.arrow import (
+    meta_of,
+    open_parquet,
+    overlap,
+    parse_meta,
+    reading_parquet,
+    row_range,
+)
 from faceblind.data.tables.columns import find_column, find_sample, row_numbers, text_of_arrow
 from faceblind.data.tables.inspection import SHOWN, dtype_findings
 from faceblind.data.tables.npy import NpyVectors, native, open_npy
 from faceblind.data.tables.parquet import carried_of, carried_schema, same_meta
-from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, check_size
+from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, Piece, check_range, check_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,29 +64,44 @@ class NpyTable:
     _columns: tuple[str, ...]
     """Metadata columns to read; empty when the vectors are all there is to read."""
 
-    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Yield all rows in order; see `EmbeddingTable.batches`. Vectors are read through a memory map."""
+    def batches(self, size: int = BATCH_ROWS, *, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield rows in order; see `EmbeddingTable.batches`. Vectors are read through a memory map."""
         check_size(size)
-        for shard in self._shards:
+        for shard, part in self._parts(start, stop):
             vectors = shard.vectors.map()
-            done = 0
-            for count, metadata in self._metadata(shard, size):
+            done = part.start
+            for count, metadata in self._metadata(shard, size, part):
                 rows = native(vectors[done : done + count])
                 yield self._batch(rows, metadata, shard, shard.start + done)
                 done += count
 
-    def _metadata(self, shard: _Shard, size: int) -> Iterator[tuple[int, Any]]:
+    def pieces(self, start: int = 0, stop: int | None = None) -> tuple[Piece, ...]:
+        """Return the files that rows are read from; see `EmbeddingTable.pieces`."""
+        return tuple(
+            Piece(path, part.start, part.stop)
+            for shard, part in self._parts(start, stop)
+            for path in (shard.vectors.path, shard.metadata)
+            if path is not None
+        )
+
+    def _parts(self, start: int, stop: int | None) -> Iterator[tuple[_Shard, range]]:
+        wanted = check_range(start, stop, self.rows)
+        for shard in self._shards:
+            if part := overlap(wanted, shard.start, shard.vectors.rows):
+                yield shard, part
+
+    def _metadata(self, shard: _Shard, size: int, part: range) -> Iterator[tuple[int, Any]]:
         if shard.metadata is None or not self._columns:
-            for first in range(0, shard.vectors.rows, size):
-                yield min(size, shard.vectors.rows - first), None
+            for first in range(part.start, part.stop, size):
+                yield min(size, part.stop - first), None
             return
         file = open_parquet(shard.metadata)
         columns = list(self._columns)
         if shard.order is None:
-            batches = record_batches(file, shard.metadata, columns, size)
+            batches = row_range(file, shard.metadata, columns, size, part)
         else:
             with reading_parquet(shard.metadata):
-                table = file.read(columns).take(shard.order).combine_chunks()
+                table = file.read(columns).take(shard.order[part.start : part.stop]).combine_chunks()
             batches = iter(table.to_batches(max_chunksize=size))
         for batch in batches:
             if batch.num_rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from faceblind.data.tables.arrow import parse_meta
 from faceblind.data.tables.columns import DEFAULTS, find_column, find_sample, row_numbers, text_of_numpy
 from faceblind.data.tables.inspection import SHOWN, dtype_findings
 from faceblind.data.tables.npy import Header, check_vectors, native, read_header
-from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, check_size
+from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, Piece, check_range, check_size
 
 META_ARRAY = f"{METADATA_KEY}_meta"
 """Array of no dimensions that holds the table's metadata as JSON."""
@@ -52,38 +53,48 @@ class NpzTable:
         """Always None: other arrays are not carried, and a finding says so."""
         return
 
-    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Yield all rows in order; see `EmbeddingTable.batches`."""
+    def batches(self, size: int = BATCH_ROWS, *, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield rows in order; see `EmbeddingTable.batches`. What lies before `start` is passed over, but decompressed."""
         check_size(size)
+        wanted = check_range(start, stop, self.rows)
         names = self._names
         with _opened(self.path) as archive:
             identity = None if names.identity is None else _read_text(archive, names.identity, "identity", self.path)
             sample = _read_text(archive, names.sample, "sample", self.path) if self._has_sample else None
-        start = 0
-        for vectors in self._vectors(size):
-            rows = slice(start, start + vectors.shape[0])
+        done = wanted.start
+        for vectors in self._vectors(size, wanted):
+            rows = slice(done, done + vectors.shape[0])
             yield Batch(
-                start,
+                done,
                 vectors,
                 None if identity is None else identity[rows],
-                row_numbers(start, vectors.shape[0]) if sample is None else sample[rows],
+                row_numbers(done, vectors.shape[0]) if sample is None else sample[rows],
             )
-            start = rows.stop
+            done = rows.stop
 
-    def _vectors(self, size: int) -> Iterator[NDArray[Any]]:
+    def pieces(self, start: int = 0, stop: int | None = None) -> tuple[Piece, ...]:
+        """Return the archive with the rows; see `EmbeddingTable.pieces`."""
+        wanted = check_range(start, stop, self.rows)
+        return (Piece(self.path, wanted.start, wanted.stop),) if wanted else ()
+
+    def _vectors(self, size: int, wanted: range) -> Iterator[NDArray[Any]]:
         archive = zipfile.ZipFile(self.path)
         with archive, archive.open(self._names.embedding + ".npy") as stream:
             header = read_header(stream, self.path)
             if header.fortran:
                 whole = _read(stream, self.path, header.nbytes, header.dtype).reshape(header.shape, order="F")
-                for first in range(0, self.rows, size):
-                    yield native(whole[first : first + size])
+                for first in range(wanted.start, wanted.stop, size):
+                    yield native(whole[first : min(first + size, wanted.stop)])
                 return
-            for first in range(0, self.rows, size):
-                count = min(size, self.rows - first)
-                block = _read(stream, self.path, count * self.dim * header.dtype.itemsize, header.dtype)
+            row_bytes = self.dim * header.dtype.itemsize
+            with _reading(self.path):
+                stream.seek(wanted.start * row_bytes, os.SEEK_CUR)
+            for first in range(wanted.start, wanted.stop, size):
+                count = min(size, wanted.stop - first)
+                block = _read(stream, self.path, count * row_bytes, header.dtype)
                 yield native(block.reshape(count, self.dim))
-            _read(stream, self.path, 0, header.dtype, last=True)
+            if wanted.stop == self.rows:
+                _read(stream, self.path, 0, header.dtype, last=True)
 
 
 def open_npz_table(path: Path, names: Names) -> NpzTable:

@@ -13,10 +13,17 @@ import numpy as np
 from faceblind._errors import DataError, FormatError
 from faceblind.data.findings import Finding
 from faceblind.data.meta import TableMeta
-from faceblind.data.tables.arrow import load_arrow, meta_of, open_parquet, record_batches
+from faceblind.data.tables.arrow import (
+    load_arrow,
+    meta_of,
+    open_parquet,
+    overlap,
+    record_batches,
+    row_range,
+)
 from faceblind.data.tables.columns import find_column, find_sample, row_numbers, text_of_arrow
 from faceblind.data.tables.inspection import dtype_findings
-from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, check_size
+from faceblind.data.tables.table import BATCH_ROWS, Batch, Names, Piece, check_range, check_size
 from faceblind.data.tables.vectors import matrix_of_arrow, vector_type
 
 if TYPE_CHECKING:
@@ -34,24 +41,39 @@ class ParquetTable:
     meta: TableMeta
     findings: tuple[Finding, ...]
     carried_schema: pa.Schema | None
-    _shards: tuple[Path, ...]
+    _shards: tuple[tuple[Path, int], ...]
+    """Files and their rows."""
     _names: Names
 
-    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Yield all rows in order; see `EmbeddingTable.batches`."""
+    def batches(self, size: int = BATCH_ROWS, *, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield rows in order; see `EmbeddingTable.batches`."""
         names = self._names
         check_size(size)
-        start = 0
-        for shard in self._shards:
+        for shard, first, part in self._parts(start, stop):
             file = open_parquet(shard)
             present = file.schema_arrow.names
             wanted = [names.embedding, names.sample, names.identity]
             columns = [name for name in wanted if name is not None and name in present]
             columns += self.carried_schema.names if self.carried_schema is not None else []
-            for batch in record_batches(file, shard, list(dict.fromkeys(columns)), size):
-                if batch.num_rows:
-                    yield self._batch(batch, shard, start)
-                start += batch.num_rows
+            done = first + part.start
+            for batch in row_range(file, shard, list(dict.fromkeys(columns)), size, part):
+                yield self._batch(batch, shard, done)
+                done += batch.num_rows
+            if done != first + part.stop:
+                raise FormatError(f"{shard} has fewer rows than it had when it was opened: it was changed meanwhile")
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> tuple[Piece, ...]:
+        """Return the files that rows are read from; see `EmbeddingTable.pieces`."""
+        return tuple(Piece(shard, part.start, part.stop) for shard, _, part in self._parts(start, stop))
+
+    def _parts(self, start: int, stop: int | None) -> Iterator[tuple[Path, int, range]]:
+        """Yield the files with rows in a range: path, number of its first row in the table, wanted rows of the file."""
+        wanted = check_range(start, stop, self.rows)
+        first = 0
+        for shard, rows in self._shards:
+            if part := overlap(wanted, first, rows):
+                yield shard, first, part
+            first += rows
 
     def _batch(self, batch: Any, shard: Path, start: int) -> Batch:
         names = self._names
@@ -109,7 +131,8 @@ def open_parquet_table(path: Path, shards: Sequence[Path], names: Names) -> Parq
     used = {names.embedding, names.identity, names.sample}
     carried = carried_schema([(shard, file.schema_arrow) for shard, file in opened], used)
     findings = (*dtype_findings(dtype, str(path)), *([note] if note else []))
-    return ParquetTable(path, rows, dim, dtype, meta, findings, carried, tuple(shards), names)
+    held = tuple((shard, int(file.metadata.num_rows)) for shard, file in opened)
+    return ParquetTable(path, rows, dim, dtype, meta, findings, carried, held, names)
 
 
 def find_shards(folder: Path) -> list[Path]:

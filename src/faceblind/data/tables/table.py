@@ -65,10 +65,28 @@ class Batch:
         return int(self.vectors.shape[0])
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of one of the files that a table consists of."""
+
+    path: Path
+    start: int
+    stop: int
+    """Rows ``start`` to ``stop`` of that file, counted from 0 in it."""
+
+
 def check_size(size: int) -> None:
     """Raise `UsageError` unless `size` is a usable number of rows per batch."""
     if size < 1:
         raise UsageError(f"a batch needs at least one row, got size={size}")
+
+
+def check_range(start: int, stop: int | None, rows: int) -> range:
+    """Return the row numbers from `start` up to `stop` (the end when None); raises `UsageError` unless they are there."""
+    end = rows if stop is None else stop
+    if not 0 <= start <= end <= rows:
+        raise UsageError(f"rows {start} to {end} were asked for, but the table has rows 0 to {rows}")
+    return range(start, end)
 
 
 class EmbeddingTable(Protocol):
@@ -102,8 +120,14 @@ class EmbeddingTable(Protocol):
     def carried_schema(self) -> pa.Schema | None:
         """Schema of `Batch.carried`; None when there are no other columns."""
 
-    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Yield all rows in order, at most `size` at a time, without loading the table.
+    def batches(self, size: int = BATCH_ROWS, *, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield rows in order, at most `size` at a time, without loading the table.
+
+        Parameters
+        ----------
+        start, stop : int
+            Only rows `start` up to but not including `stop`; to the end when None. What lies before them is not
+            decoded, but for the beginning of the Parquet row group, or of the compressed archive, in which they begin.
 
         Raises
         ------
@@ -111,4 +135,9 @@ class EmbeddingTable(Protocol):
             A missing vector, identity or key, or a vector of another length; the row is named.
         FormatError
             The file is damaged further in.
+        UsageError
+            Rows that are not there.
         """
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> tuple[Piece, ...]:
+        """Return which rows of which files rows `start` to `stop` are read from; metadata files count as well."""

@@ -99,6 +99,14 @@ def matrix_of_arrow(column: Any, dim: int | None, path: Path, start: int) -> NDA
     return _flat(pa, values).reshape(rows, dim)
 
 
+def all_finite(vectors: NDArray[Any]) -> bool:
+    """Whether no value is NaN or infinite."""
+    if vectors.dtype == np.float16 and vectors.dtype.isnative:  # those have all bits of the exponent set
+        bits = np.ascontiguousarray(vectors).view(np.uint16)
+        return not bits.size or int((bits & 0x7FFF).max()) < 0x7C00
+    return bool(np.isfinite(vectors).all())
+
+
 def _joined(column: Any, dim: int | None, path: Path, start: int) -> NDArray[Any]:
     parts = []
     for chunk in (chunk for chunk in column.chunks if len(chunk)):

@@ -1,7 +1,13 @@
-"""Write Parquet in row groups of a fixed size, so that the bytes do not depend on how rows arrive."""
+"""Write Parquet in row groups of a fixed size, so that the bytes do not depend on how rows arrive.
+
+Labels and carried columns are compressed. Vectors are not: they are noise to a compressor, which takes a tenth off their
+size for half the speed. They are declared as never missing, which spares readers and writers a level per number.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -21,17 +27,29 @@ ROW_GROUP = 16384
 class ParquetSink:
     """A Parquet file of keys, identities, vectors (unless told otherwise) and carried columns.
 
+    Parameters
+    ----------
+    tee : callable, optional
+        Given all bytes of the file in order.
+
     Raises
     ------
     MissingExtraError
         pyarrow is not installed.
     """
 
-    def __init__(self, path: Path, layout: Layout, *, with_vectors: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout,
+        *,
+        with_vectors: bool = True,
+        tee: Callable[[Any], object] | None = None,
+    ) -> None:
         self._pa = load_arrow("writing Parquet tables")
         self._layout = layout
         self._with_vectors = with_vectors
-        self._stream: IO[bytes] = path.open("wb")
+        self._stream: IO[bytes] = path.open("wb") if tee is None else _Tee(path, tee)
         self._writer: Any = None
         self._waiting: list[Any] = []
         self._waiting_rows = 0
@@ -65,14 +83,18 @@ class ParquetSink:
 
     def _table(self, block: Block) -> Any:
         pa, layout = self._pa, self._layout
-        columns = {layout.sample: self._text(block.sample, "sample")}
+        fields = [pa.field(layout.sample, pa.string())]
+        columns = [self._text(block.sample, "sample")]
         if block.identity is not None:
-            columns[layout.identity] = self._text(block.identity, "identity")
+            fields.append(pa.field(layout.identity, pa.string()))
+            columns.append(self._text(block.identity, "identity"))
         if self._with_vectors:
             # A copy: the caller may use the array again before the row group is full.
             flat = pa.array(np.array(block.vectors).reshape(-1))
-            columns[layout.embedding] = pa.FixedSizeListArray.from_arrays(flat, layout.dim)
-        table = pa.table(columns)
+            kind = pa.list_(pa.field("element", flat.type, nullable=False), layout.dim)
+            fields.append(pa.field(layout.embedding, kind, nullable=False))
+            columns.append(pa.FixedSizeListArray.from_arrays(flat, type=kind))
+        table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
         if block.carried is not None:
             for field, column in zip(block.carried.schema, block.carried.columns, strict=True):
                 table = table.append_column(field, column)
@@ -90,10 +112,20 @@ class ParquetSink:
         return self._pa.parquet.ParquetWriter(
             self._stream,
             schema.with_metadata({METADATA_KEY: self._layout.meta.to_json()}),
-            compression="zstd",
+            compression={path: "NONE" if self._is_vectors(path) else "ZSTD" for path in self._leaves(schema)},
             use_dictionary=labels,
             write_statistics=labels,
         )
+
+    def _leaves(self, schema: Any) -> list[str]:
+        """Return the paths of the Parquet columns, as a file without rows names them: codecs go by them."""
+        parquet, empty = self._pa.parquet, io.BytesIO()
+        parquet.write_table(schema.empty_table(), empty)
+        columns = parquet.ParquetFile(empty).schema
+        return [columns.column(number).path for number in range(len(columns))]
+
+    def _is_vectors(self, path: str) -> bool:
+        return path == f"{self._layout.embedding}.list.element"
 
     def _flush(self, rows: int) -> None:
         # One chunk per column, whatever pieces the rows came in: pages then break at the same rows.
@@ -101,6 +133,22 @@ class ParquetSink:
         self._writer.write_table(table.slice(0, rows), row_group_size=ROW_GROUP)
         self._waiting_rows -= rows
         self._waiting = [table.slice(rows)] if self._waiting_rows else []
+
+
+class _Tee(io.FileIO):
+    """A new file that shows what is written to it."""
+
+    def __init__(self, path: Path, tee: Callable[[Any], object]) -> None:
+        super().__init__(path, "wb")
+        self._tee = tee
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._tee(view)
+        done = 0
+        while done < len(view):  # a write may take less than it is given
+            done += super().write(view[done:])
+        return done
 
 
 def _is_unicode(text: str) -> bool:

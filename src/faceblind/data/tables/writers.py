@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from faceblind.data.tables.columns import row_numbers
 from faceblind.data.tables.npy_layout import sidecar
 from faceblind.data.tables.npz import META_ARRAY
 from faceblind.data.tables.sink import Block, Layout, Sink
+from faceblind.data.tables.vectors import all_finite
 from faceblind.data.tables.write_npy import ClipRetrievalSink, NpySink
 from faceblind.data.tables.write_npz import NpzSink
 from faceblind.data.tables.write_parquet import ParquetSink
@@ -72,7 +73,7 @@ class TableWriter:
             The disk is full.
         """
         layout = self._layout
-        array = self._cast(vectors)
+        array = self.cast(vectors, self.rows)
         rows = array.shape[0]
         given = (identity is not None, sample is not None)
         if self._given not in {None, given}:
@@ -96,7 +97,20 @@ class TableWriter:
             raise DataError(f"{self.path}: identity is empty in row {self.rows + empty[0]}; fill it in or drop the row")
         return labels
 
-    def _cast(self, vectors: ArrayLike) -> NDArray[Any]:
+    def cast(self, vectors: ArrayLike, first_row: int) -> NDArray[Any]:
+        """Check vectors and bring them to the precision of the table, as `write` does; other threads may do so before.
+
+        Parameters
+        ----------
+        vectors : (b, d) real array-like
+        first_row : int
+            Number of the first row, for messages.
+
+        Raises
+        ------
+        DataError
+            As `write`.
+        """
         layout = self._layout
         array = np.asarray(vectors)
         if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != layout.dim:
@@ -106,16 +120,15 @@ class TableWriter:
             )
         with np.errstate(over="ignore"):
             cast = array.astype(layout.dtype, order="C", copy=False)
-        bad = np.flatnonzero(~np.isfinite(cast).all(axis=1))
-        if bad.size:
-            row = bad[0]
+        if not all_finite(cast):
+            row = np.flatnonzero(~np.isfinite(cast).all(axis=1))[0]
             if np.isfinite(array[row]).all():
                 raise DataError(
-                    f"{self.path}: row {self.rows + row} has the value {np.abs(array[row]).max():.4g}, which "
+                    f"{self.path}: row {first_row + row} has the value {np.abs(array[row]).max():.4g}, which "
                     f"does not fit {layout.dtype}; scale the vectors or write float32"
                 )
             raise DataError(
-                f"{self.path}: the vector of row {self.rows + row} holds NaN or infinity; leave that row out"
+                f"{self.path}: the vector of row {first_row + row} holds NaN or infinity; leave that row out"
             )
         return cast
 
@@ -132,6 +145,7 @@ def open_writer(
     sample: str = "sample",
     embedding: str = "embedding",
     shard_rows: int = 1_000_000,
+    tee: Callable[[Any], object] | None = None,
 ) -> Iterator[TableWriter]:
     """Open a table for writing, as a context manager that gives a `TableWriter`.
 
@@ -157,6 +171,8 @@ def open_writer(
         Names of the columns.
     shard_rows : int
         Rows per shard of a clip-retrieval folder.
+    tee : callable, optional
+        Given all bytes of a ``.parquet`` file in order, e.g. ``hashlib.sha256().update``.
 
     Raises
     ------
@@ -186,7 +202,7 @@ def open_writer(
     paired = False
     with ExitStack() as stack:
         temporary = stack.enter_context(atomic_path(path))
-        sink = _open_sink(temporary, path, suffix, layout, stack, shard_rows)
+        sink = _open_sink(temporary, path, suffix, layout, stack, shard_rows, tee)
         try:
             writer = TableWriter(path, sink, layout)
             yield writer
@@ -215,9 +231,17 @@ def _format(path: Path) -> str:
     return "" if folder else suffix
 
 
-def _open_sink(temporary: Path, path: Path, suffix: str, layout: Layout, stack: ExitStack, shard_rows: int) -> Sink:
+def _open_sink(
+    temporary: Path,
+    path: Path,
+    suffix: str,
+    layout: Layout,
+    stack: ExitStack,
+    shard_rows: int,
+    tee: Callable[[Any], object] | None,
+) -> Sink:
     if suffix == ".parquet":
-        return ParquetSink(temporary, layout)
+        return ParquetSink(temporary, layout, tee=tee)
     if suffix == ".npz":
         return NpzSink(temporary, layout)
     if suffix == ".npy":
