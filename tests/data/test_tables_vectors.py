@@ -11,7 +11,7 @@ from table_samples import fixed_size
 
 from faceblind._errors import DataError
 from faceblind.data.tables.columns import text_of_arrow
-from faceblind.data.tables.vectors import matrix_of_arrow, vector_type
+from faceblind.data.tables.vectors import matrix_of_arrow, to_stored, vector_type
 
 PATH = Path("t.parquet")
 DTYPES = ["float16", "float32", "float64"]
@@ -201,3 +201,29 @@ def test_labels_of_other_types_are_refused(column):
 def test_a_column_of_nothing_is_missing():
     with pytest.raises(DataError, match="identity is missing in row 3"):
         text_of_arrow(pa.nulls(2), "identity", PATH, 3)
+
+
+def test_rounding_to_float16_is_that_of_numpy_bit_for_bit():
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32)
+    halves = halves[np.isfinite(halves)]
+    with np.errstate(over="ignore"):
+        ties = (halves[:-1] + halves[1:]) / 2
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 100_000, dtype=np.uint32).view(np.float32)
+    values = np.concatenate([halves, ties, np.nextafter(ties, np.float32(9)), np.nextafter(ties, np.float32(-9)), bits])
+    values = values[: values.size // 4 * 4].reshape(-1, 4)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = values.astype(np.float16)
+    stored = to_stored(values, np.dtype(np.float16))
+    assert stored.dtype == np.float16
+    assert stored.flags.c_contiguous
+    np.testing.assert_array_equal(np.isnan(stored), np.isnan(expected))
+    real = ~np.isnan(expected)
+    np.testing.assert_array_equal(stored[real].view(np.uint16), expected[real].view(np.uint16))
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 4)])
+def test_other_precisions_are_left_to_numpy(shape):
+    wide = np.ones(shape, np.float64)
+    assert to_stored(wide, np.dtype(np.float16)).dtype == np.float16
+    same = np.ones(shape, np.float32)
+    assert to_stored(same, np.dtype(np.float32)) is same

@@ -58,7 +58,10 @@ def test_twenty_kills_in_a_row_at_random_points(tmp_path):
     path = write(tmp_path / "in.parquet", shards * SMALL - 7)
     rng = np.random.default_rng(20)
     log = tmp_path / "log"
-    plans = [{"output": "kill", "events": "writes", "k": int(k), "log": str(log)} for k in rng.integers(1, 2 * WRITES, size=20)]
+    plans = [
+        {"output": "kill", "events": "writes", "k": int(k), "log": str(log)}
+        for k in rng.integers(1, 2 * WRITES, size=20)
+    ]
     answers = drive(path, tmp_path, [*plans, {"output": "kill", "log": str(log)}, {"output": "undisturbed"}])
     codes = [code for code, _ in answers]
     assert codes == [KILLED] * 20 + [0, 0]

@@ -89,7 +89,7 @@ def stream(
             emptied=applied.emptied.size,
             examples=tuple(batch.sample[applied.emptied[:SHOWN]].tolist()),
         )
-        return _Done(batch, writer.cast(applied.vectors, batch.start), tally)
+        return _Done(batch, applied.vectors, tally)
 
     def write(done: _Done) -> None:
         writer.write(done.vectors, done.batch.identity, done.batch.sample, done.batch.carried)

@@ -10,7 +10,6 @@ from typing import Any
 from faceblind._errors import DataError, FormatError, MissingExtraError
 from faceblind.data.meta import METADATA_KEY, TableMeta
 
-
 _UNEVEN = "Expected all lists to be of size"
 
 

@@ -99,6 +99,25 @@ def matrix_of_arrow(column: Any, dim: int | None, path: Path, start: int) -> NDA
     return _flat(pa, values).reshape(rows, dim)
 
 
+def to_stored(vectors: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Bring (b, d) vectors to the precision of a table, in C order; what does not fit becomes infinite.
+
+    float32 becomes float16 by Arrow where it is installed: the same bits as numpy's in half the time.
+    """
+    if vectors.dtype == np.float32 and dtype == np.float16 and vectors.size:
+        try:
+            import pyarrow as pa
+            import pyarrow.compute
+        except ImportError:
+            pass
+        else:
+            flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
+            halves: NDArray[Any] = pyarrow.compute.cast(flat, pa.float16()).to_numpy()
+            return halves.reshape(vectors.shape)
+    with np.errstate(over="ignore"):
+        return vectors.astype(dtype, order="C", copy=False)
+
+
 def all_finite(vectors: NDArray[Any]) -> bool:
     """Whether no value is NaN or infinite."""
     if vectors.dtype == np.float16 and vectors.dtype.isnative:  # those have all bits of the exponent set

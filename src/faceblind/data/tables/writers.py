@@ -20,7 +20,7 @@ from faceblind.data.tables.columns import row_numbers
 from faceblind.data.tables.npy_layout import sidecar
 from faceblind.data.tables.npz import META_ARRAY
 from faceblind.data.tables.sink import Block, Layout, Sink
-from faceblind.data.tables.vectors import all_finite
+from faceblind.data.tables.vectors import all_finite, to_stored
 from faceblind.data.tables.write_npy import ClipRetrievalSink, NpySink
 from faceblind.data.tables.write_npz import NpzSink
 from faceblind.data.tables.write_parquet import ParquetSink
@@ -73,7 +73,7 @@ class TableWriter:
             The disk is full.
         """
         layout = self._layout
-        array = self.cast(vectors, self.rows)
+        array = self._cast(vectors)
         rows = array.shape[0]
         given = (identity is not None, sample is not None)
         if self._given not in {None, given}:
@@ -97,20 +97,7 @@ class TableWriter:
             raise DataError(f"{self.path}: identity is empty in row {self.rows + empty[0]}; fill it in or drop the row")
         return labels
 
-    def cast(self, vectors: ArrayLike, first_row: int) -> NDArray[Any]:
-        """Check vectors and bring them to the precision of the table, as `write` does; other threads may do so before.
-
-        Parameters
-        ----------
-        vectors : (b, d) real array-like
-        first_row : int
-            Number of the first row, for messages.
-
-        Raises
-        ------
-        DataError
-            As `write`.
-        """
+    def _cast(self, vectors: ArrayLike) -> NDArray[Any]:
         layout = self._layout
         array = np.asarray(vectors)
         if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] != layout.dim:
@@ -118,17 +105,16 @@ class TableWriter:
                 f"{self.path}: write real vectors of shape (rows, {layout.dim}), got {array.dtype} of shape "
                 f"{array.shape}"
             )
-        with np.errstate(over="ignore"):
-            cast = array.astype(layout.dtype, order="C", copy=False)
+        cast = to_stored(array, layout.dtype)
         if not all_finite(cast):
             row = np.flatnonzero(~np.isfinite(cast).all(axis=1))[0]
             if np.isfinite(array[row]).all():
                 raise DataError(
-                    f"{self.path}: row {first_row + row} has the value {np.abs(array[row]).max():.4g}, which "
+                    f"{self.path}: row {self.rows + row} has the value {np.abs(array[row]).max():.4g}, which "
                     f"does not fit {layout.dtype}; scale the vectors or write float32"
                 )
             raise DataError(
-                f"{self.path}: the vector of row {first_row + row} holds NaN or infinity; leave that row out"
+                f"{self.path}: the vector of row {self.rows + row} holds NaN or infinity; leave that row out"
             )
         return cast
 
