@@ -12,9 +12,9 @@ import pytest
 from tiny_onnx import ANY_IMAGE, FLOAT, FLOAT16, UINT8, mean_colour, model, node, one_node, pixels_as_tokens
 
 from faceblind._errors import DataError, EncoderError, ImageError, MissingExtraError, UsageError
+from faceblind._onnxruntime import _providers
 from faceblind.data.meta import METADATA_KEY, TableMeta
 from faceblind.encoders import OnnxEncoder, PreprocessSpec
-from faceblind.encoders.onnx_encoder import _providers
 
 pytest.importorskip("onnxruntime")
 

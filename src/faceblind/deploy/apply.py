@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from faceblind._errors import ProjectorError
 from faceblind._processors import processors
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables import EmbeddingTable, open_writer
+from faceblind.deploy.checks import cautions_for
 from faceblind.deploy.stream import Tally, stream
 from faceblind.erase import Projector
 
@@ -127,17 +127,9 @@ def plan_for(
     names: dict[str, str],
 ) -> Plan:
     """Check that a projector goes with a table and settle what is written; see `apply_table`."""
-    cautions = [said for said in [projector.check_encoder(table.meta.encoder, force=force)] if said]
-    before = table.meta.projector
-    if before is not None:
-        what = "this projector" if before == projector.digest else f"another projector ({before[:12]})"
-        if not force:
-            raise ProjectorError(
-                f"{table.path} was already put through {what}; apply to the original table, or pass --force"
-            )
-        cautions.append(f"the table was already put through {what}; forced")
-    if table.dim != projector.dim:
-        raise ProjectorError(f"the projector is for vectors of {projector.dim} features, {table.path} has {table.dim}")
+    cautions = cautions_for(
+        projector, table.meta, table.dim, table.path, remedy="apply to the original table", force=force
+    )
     return Plan(
         dim=projector.compact_dim if compact else projector.dim,
         dtype=dtype or ("float16" if table.dtype == np.float16 else "float32"),
@@ -145,7 +137,7 @@ def plan_for(
         compact=compact,
         renormalise=renormalise,
         names=dict(names),
-        cautions=tuple(cautions),
+        cautions=cautions,
     )
 
 

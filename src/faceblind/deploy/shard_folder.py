@@ -26,6 +26,7 @@ from typing import Any
 
 from faceblind._errors import DataError, OutputError
 from faceblind._files import remove, sha256_file, write_text
+from faceblind._manifest import read_manifest
 from faceblind.data.tables.table import Piece
 from faceblind.deploy.stream import Tally
 
@@ -174,17 +175,7 @@ class ShardFolder:
         return self.path / f"{index:05d}.json"
 
     def _manifest(self) -> dict[str, Any] | None:
-        if all(entry.name.startswith(".") for entry in self.path.iterdir()):
-            return None
-        try:
-            manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-            if manifest["format"] == FORMAT:
-                return dict(manifest)
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        raise OutputError(
-            f"{self.path} is needed as a working folder but holds something else: move it away, or choose another output"
-        )
+        return read_manifest(self.path, MANIFEST, FORMAT, is_leftover=lambda entry: entry.name.startswith("."))
 
 
 def shard_name(index: int) -> str:

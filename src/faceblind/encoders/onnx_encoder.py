@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import EncoderError, FormatError, MissingExtraError, UsageError
+from faceblind._errors import EncoderError, FormatError, UsageError
+from faceblind._onnxruntime import Session
 from faceblind._processors import processors
 from faceblind.data.meta import METADATA_KEY, Fingerprint, TableMeta
 from faceblind.encoders.device import check_device_name
@@ -31,7 +32,6 @@ from faceblind.encoders.spec import PreprocessSpec, canonical
 
 _PROBE_SIZE = (224, 224)  # when neither spec nor network fixes the size
 _MID_GRAY = 128
-_SHOWN = 200
 _TENSOR_TYPES = {"float32": "tensor(float)", "float16": "tensor(float16)", "uint8": "tensor(uint8)"}
 
 
@@ -77,17 +77,16 @@ class OnnxEncoder(Encoder):
         self._file = Path(file)
         self._spec = spec
         self._threads = _thread_count(threads)
-        self._device = device
+        check_device_name(device)
         facts = inspect_onnx(self._file)
         if weights_sha256 not in {None, facts.sha256}:
             raise EncoderError(
                 f"{self._file} is damaged or another version: its SHA-256 is {facts.sha256}, "
                 f"{name} has {weights_sha256}"
             )
-        self._runtime_errors = _runtime_errors()
-        self._session = self._open_session()
+        self._session = Session(self._file, device=device, extra="images", purpose="running encoders")
         self._feed, input_shape = self._choose_input()
-        self._fetch = str(self._choose("output", self._session.get_outputs(), spec.output).name)
+        self._fetch = str(self._choose("output", self._session.outputs, spec.output).name)
         self._prepare = Preprocessor(spec)
         self._pool: ThreadPoolExecutor | None = None
         self._dim = self._probe(input_shape)
@@ -100,7 +99,7 @@ class OnnxEncoder(Encoder):
             pooling=pooling or self._describe_pooling(),
             preprocessing=canonical({"decode": decoding_steps(), **spec.pixel_steps()}),
             precision=precision or facts.precision,
-            libraries=_libraries(),
+            libraries=_libraries(self._session.version),
         )
         self._projector: str | None = None
         self._read_metadata()
@@ -145,34 +144,15 @@ class OnnxEncoder(Encoder):
         return np.concatenate(rows) if rows else np.empty((0, self._dim), dtype=np.float32)
 
     def _run_one(self, array: NDArray[Any]) -> NDArray[np.float32]:
+        (output,) = self._session.run({self._feed: array[None]}, [self._fetch])
         try:
-            outputs = self._session.run([self._fetch], {self._feed: array[None]})
-        except self._runtime_errors as error:
-            raise EncoderError(
-                f"{self._file} failed on an input of shape {list(array.shape)}: {_brief(error)}"
-            ) from error
-        try:
-            return pool(outputs[0], self._spec)
+            return pool(output, self._spec)
         except EncoderError as error:
             raise EncoderError(f"{self._file}: {error}") from error
 
-    def _open_session(self) -> Any:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.use_deterministic_compute = True
-        options.log_severity_level = 4  # failures are raised; there is no need to print them too
-        providers = _providers(self._device, onnxruntime.get_available_providers())
-        try:
-            return onnxruntime.InferenceSession(str(self._file), options, providers=providers)
-        except self._runtime_errors as error:
-            raise EncoderError(f"onnxruntime cannot load {self._file}: {_brief(error)}") from error
-
     def _read_metadata(self) -> None:
         """Take over the fingerprint that a file with a projector in it was made of; its input must be fed alike."""
-        text = self._session.get_modelmeta().custom_metadata_map.get(METADATA_KEY)
+        text = self._session.metadata.get(METADATA_KEY)
         if text is None:
             return
         try:
@@ -192,7 +172,7 @@ class OnnxEncoder(Encoder):
         self._fingerprint, self._projector = recorded, meta.projector
 
     def _choose_input(self) -> tuple[str, list[Any]]:
-        chosen = self._choose("input", self._session.get_inputs(), self._spec.input)
+        chosen = self._choose("input", self._session.inputs, self._spec.input)
         shape, dtype, layout = list(chosen.shape), self._spec.dtype, self._spec.layout
         if chosen.type != _TENSOR_TYPES[dtype]:
             raise self._unfit(f"input {chosen.name!r} is {chosen.type}; 'dtype': \"{dtype}\" does not fit")
@@ -235,20 +215,6 @@ class OnnxEncoder(Encoder):
         return f"output {self._fetch!r}, {how}" + (", l2-normalised" if spec.normalise else "")
 
 
-def _providers(device: str, available: Sequence[str]) -> list[Any]:
-    check_device_name(device)
-    if device == "cpu":
-        return ["CPUExecutionProvider"]
-    if "CUDAExecutionProvider" not in available:
-        raise EncoderError(
-            f"device {device!r} is not there: this onnxruntime has no CUDA; install onnxruntime-gpu in its place, "
-            "or use --device cpu"
-        )
-    number = int(device.partition(":")[2] or 0)
-    # TF32 would round float32; the CPU takes what the GPU cannot do.
-    return [("CUDAExecutionProvider", {"device_id": number, "use_tf32": 0}), "CPUExecutionProvider"]
-
-
 def _is_fixed(axis: Any, *, other_than: int) -> bool:
     return isinstance(axis, int) and axis != other_than  # axes of any size are strings or None
 
@@ -261,23 +227,7 @@ def _thread_count(threads: int | None) -> int:
     return threads
 
 
-def _runtime_errors() -> tuple[type[Exception], ...]:
-    """Return what onnxruntime raises; its exceptions have no common base but Exception."""
-    try:
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
-    except ImportError as error:
-        raise MissingExtraError("onnxruntime", "images", "running encoders") from error
-    own = (value for value in vars(state).values() if isinstance(value, type) and issubclass(value, Exception))
-    return (*own, RuntimeError, ValueError, TypeError)
-
-
-def _brief(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
-
-
-def _libraries() -> dict[str, str]:
-    import onnxruntime
+def _libraries(onnxruntime: str) -> dict[str, str]:
     import PIL
 
-    return {"numpy": np.__version__, "onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__}
+    return {"numpy": np.__version__, "onnxruntime": onnxruntime, "pillow": PIL.__version__}

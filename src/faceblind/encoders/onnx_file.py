@@ -3,8 +3,7 @@
 onnxruntime runs a network but tells neither the number type of its weights nor that they lie in a second
 file. A fingerprint needs both, so this reads the few protobuf fields concerned and skips the weights.
 
-Format: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (field numbers below) and
-https://protobuf.dev/programming-guides/encoding (wire format).
+Format: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (field numbers below).
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from pathlib import Path
 
 from faceblind._errors import EncoderError
 from faceblind._files import sha256_file
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+from faceblind._protobuf import Data, Span, spans, varints
 
 _MODEL_GRAPH = 7
 _GRAPH_NODE, _GRAPH_INITIALIZER = 1, 5
@@ -78,12 +76,12 @@ def inspect_onnx(path: str | Path) -> OnnxFile:
     external: set[str] = set()
     try:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            graphs = [span for number, span in _fields(data, 0, len(data)) if number == _MODEL_GRAPH]
-            if not graphs or not isinstance(graphs[-1], tuple):
+            graphs = [span for number, span in _messages(data, 0, len(data)) if number == _MODEL_GRAPH]
+            if not graphs:
                 raise _damaged(path, "it holds no graph")
             for tensor in _tensors(data, *graphs[-1]):
                 _read_tensor(data, *tensor, elements, external)
-    except (ValueError, IndexError) as error:  # also mmap of an empty file
+    except ValueError as error:  # also mmap of an empty file
         raise _damaged(path, str(error)) from error
     return OnnxFile(sha256=_hash(path, sorted(external)), precision=_precision(elements))
 
@@ -111,11 +109,7 @@ def _damaged(path: Path, why: str) -> EncoderError:
     return EncoderError(f"{path} is not a whole ONNX file ({why}): export or download it again")
 
 
-_Span = tuple[int, int]
-_Data = mmap.mmap
-
-
-def _tensors(data: _Data, start: int, end: int) -> Iterator[_Span]:
+def _tensors(data: Data, start: int, end: int) -> Iterator[Span]:
     """Yield the spans of all tensors of a graph: initializers, constants of nodes and of their sub-graphs."""
     for number, span in _messages(data, start, end):
         if number == _GRAPH_INITIALIZER:
@@ -129,13 +123,14 @@ def _tensors(data: _Data, start: int, end: int) -> Iterator[_Span]:
                     yield from _tensors(data, *inner)
 
 
-def _read_tensor(data: _Data, start: int, end: int, elements: Counter[str], external: set[str]) -> None:
-    dims, type_number = [], 0
-    for number, value in _fields(data, start, end):
+def _read_tensor(data: Data, start: int, end: int, elements: Counter[str], external: set[str]) -> None:
+    dims: list[int] = []
+    type_number = 0
+    for number, _, value in spans(data, start, end):
         if number == _TENSOR_TYPE and isinstance(value, int):
             type_number = value
         elif number == _TENSOR_DIMS:
-            dims += [value] if isinstance(value, int) else _packed(data, *value)
+            dims += [value] if isinstance(value, int) else list(varints(data, *value))
         elif number == _TENSOR_EXTERNAL and isinstance(value, tuple):
             entry = {field: data[a:b] for field, (a, b) in _messages(data, *value)}
             if entry.get(_ENTRY_KEY) == b"location":
@@ -143,48 +138,8 @@ def _read_tensor(data: _Data, start: int, end: int, elements: Counter[str], exte
     elements[_TYPE_NAMES.get(type_number, f"type {type_number}")] += math.prod(dims)
 
 
-def _messages(data: _Data, start: int, end: int) -> Iterator[tuple[int, _Span]]:
-    for number, value in _fields(data, start, end):
+def _messages(data: Data, start: int, end: int) -> Iterator[tuple[int, Span]]:
+    """Yield (field number, span) of everything with a length."""
+    for number, _, value in spans(data, start, end):
         if isinstance(value, tuple):
             yield number, value
-
-
-def _fields(data: _Data, position: int, end: int) -> Iterator[tuple[int, int | _Span]]:
-    """Yield (field number, value) of a message: an int for varints, the span for everything with a length."""
-    while position < end:
-        tag, position = _varint(data, position, end)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            value, position = _varint(data, position, end)
-            yield number, value
-            continue
-        if wire == _BYTES:
-            length, position = _varint(data, position, end)
-        elif wire in {_FIXED64, _FIXED32}:
-            length = 8 if wire == _FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {wire} at byte {position}")
-        if number == 0 or position + length > end:
-            raise ValueError(f"a field at byte {position} runs past its end")
-        yield number, (position, position + length)
-        position += length
-
-
-def _packed(data: _Data, position: int, end: int) -> list[int]:
-    values = []
-    while position < end:
-        value, position = _varint(data, position, end)
-        values.append(value)
-    return values
-
-
-def _varint(data: _Data, position: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= end or shift > 63:
-            raise ValueError(f"a number at byte {position} runs past its end")
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import FormatError, OutputError
 from faceblind._files import atomic_path, remove, sha256_file, write_text
+from faceblind._manifest import read_manifest
 from faceblind.data.meta import Fingerprint
 
 _FORMAT = "faceblind embedding run, version 1"
@@ -101,7 +102,7 @@ class WorkFolder:
         manifest = {"format": _FORMAT, "encoder": encoder.to_dict(), "shard_rows": shard_rows}
         if projector is not None:
             manifest["projector"] = projector
-        earlier = _read_manifest(path)
+        earlier = read_manifest(path, _MANIFEST, _FORMAT, is_leftover=_is_leftover)
         why = None
         if earlier is not None:
             if not resume:
@@ -117,12 +118,12 @@ class WorkFolder:
     @staticmethod
     def check(path: Path) -> None:
         """Raise `OutputError` when there is something else at the place of a working folder."""
-        _read_manifest(path)
+        read_manifest(path, _MANIFEST, _FORMAT, is_leftover=_is_leftover)
 
     def is_of(self, encoder: Fingerprint) -> bool:
         """Whether the folder is there and of a run with this encoder."""
         try:
-            manifest = _read_manifest(self.path)
+            manifest = read_manifest(self.path, _MANIFEST, _FORMAT, is_leftover=_is_leftover)
         except OutputError:
             return False
         return manifest is not None and manifest.get("encoder") == encoder.to_dict()
@@ -186,21 +187,6 @@ class WorkFolder:
 
     def _json(self, shard: int) -> Path:
         return self.path / f"{shard:05d}.json"
-
-
-def _read_manifest(path: Path) -> dict[str, Any] | None:
-    """Return the manifest of an earlier run, None when there was none; refuses a folder that is not ours."""
-    if not path.exists() or (path.is_dir() and all(_is_leftover(entry) for entry in path.iterdir())):
-        return None
-    try:
-        manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] == _FORMAT:
-            return dict(manifest)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise OutputError(
-        f"{path} is needed as a working folder but holds something else: move it away, or choose another output"
-    )
 
 
 def _is_leftover(entry: Path) -> bool:

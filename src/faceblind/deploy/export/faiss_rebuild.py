@@ -18,6 +18,7 @@ from faceblind._errors import DataError, ProjectorError, UsageError
 from faceblind.data.embeddings import unit_rows
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables import EmbeddingTable
+from faceblind.deploy.checks import cautions_for
 from faceblind.deploy.export.check import Check
 from faceblind.deploy.export.describe import described
 from faceblind.deploy.export.faiss import check_chain, metric_of, need_faiss, wrap_index
@@ -248,21 +249,12 @@ class _Source:
 
 
 def _cautions(projector: Projector, source: _Source, force: bool) -> list[str]:
-    said = [projector.check_encoder(source.meta.encoder, force=force)]
-    if source.meta.projector is not None:
-        what = "this projector" if source.meta.projector == projector.digest else "another projector"
-        if not force:
-            raise ProjectorError(
-                f"{source.name} was already put through {what} ({source.meta.projector[:12]}); rebuild from raw vectors"
-            )
-        said.append(f"the vectors were already put through {what}; forced")
-    if source.dim != projector.dim:
-        raise ProjectorError(
-            f"the projector is for vectors of {projector.dim} features, {source.name} has {source.dim}"
-        )
+    said = list(
+        cautions_for(projector, source.meta, source.dim, source.name, remedy="rebuild from raw vectors", force=force)
+    )
     if source.lossy:
         said.append(f"{source.name} is an {source.lossy}: it keeps approximations of its vectors, which are projected")
-    return [text for text in said if text]
+    return said
 
 
 def _refuse_clean(projector: Projector, rows: NDArray[Any], name: str) -> None:

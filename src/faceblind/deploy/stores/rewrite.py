@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from faceblind._errors import DataError, ProjectorError, UsageError
+from faceblind._errors import DataError, UsageError
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables.table import check_size
+from faceblind.deploy.checks import cautions_for
 from faceblind.deploy.stores.base import Rows, Source, Store, StoreGoneError
 from faceblind.deploy.stores.clean import clean, named
 from faceblind.deploy.stores.compare import Differences, compare
@@ -267,20 +268,9 @@ class _Run:
 
 def _check(source: Source, projector: Projector, *, force: bool) -> list[str]:
     """Refuse vectors that the projector is not for; return cautions."""
-    said = projector.check_encoder(source.meta.encoder, force=force)
-    cautions = [said] if said else []
-    before = source.meta.projector
-    if before is not None:
-        what = "this projector" if before == projector.digest else f"another projector ({before[:12]})"
-        if not force:
-            raise ProjectorError(
-                f"{source.name} was already put through {what}; rewrite the raw vectors, or pass --force"
-            )
-        cautions.append(f"{source.name} was already put through {what}; forced")
-    if source.dim != projector.dim:
-        raise ProjectorError(
-            f"the projector is for vectors of {projector.dim} features, {source.name} has {source.dim}"
-        )
+    cautions = cautions_for(
+        projector, source.meta, source.dim, source.name, remedy="rewrite the raw vectors", force=force
+    )
     if not source.rows:
         raise DataError(f"{source.name} has no rows: there is nothing to rewrite")
-    return cautions
+    return list(cautions)
