@@ -205,6 +205,12 @@ def test_true_is_not_one_and_missing_is_not_none():
     assert compare([1, 2], [1])[0].path.endswith("(length)")
 
 
+def test_what_other_packages_bring_along_is_not_recorded():
+    before = environment()
+    pytest.importorskip("faiss")  # its wheel has a BLAS of its own
+    assert environment() == before
+
+
 def test_environments_without_paths_and_alike_only_when_the_same():
     here = environment(command="faceblind certify")
     assert "/" not in json.dumps({k: v for k, v in here.items() if k != "command"})

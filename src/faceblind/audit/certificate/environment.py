@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from faceblind.audit.provenance import library_versions
 
 _SAME = ("libraries", "platform")
+_OWN = {"numpy", "scipy"}  # folders with the libraries of their wheels: numpy.libs, scipy/.dylibs
 
 
 def environment(*, command: str | None = None) -> dict[str, Any]:
@@ -22,10 +24,12 @@ def environment(*, command: str | None = None) -> dict[str, Any]:
     import scipy.linalg  # noqa: F401 (loads the linear algebra library that is to be named)
     from threadpoolctl import threadpool_info
 
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    # Other packages bring a library of their own, which computes nothing here; one of the system serves all.
+    own = [pool for pool in pools if _OWN & {part.partition(".")[0] for part in Path(pool["filepath"]).parts}]
     blas = {
         (str(pool["internal_api"]), str(pool["version"]), str(pool.get("architecture", "unknown")))
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas"
+        for pool in own or pools
     }
     return {
         "libraries": library_versions(),
