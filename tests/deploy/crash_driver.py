@@ -46,13 +46,13 @@ def disk_full(_event: str) -> None:
 def watch(events: str, count: Countdown) -> None:
     """Make renames and flushes, or writes, count; a rename is counted before and after it happens."""
     if events == "writes":
-        write = write_parquet._Tee.write
+        write = write_parquet._Stream.write
 
         def counted_write(self, data):
             count("write")
             return write(self, data)
 
-        write_parquet._Tee.write = counted_write
+        write_parquet._Stream.write = counted_write
         return
 
     def both(function):

@@ -385,7 +385,7 @@ def test_a_run_that_finished_nothing_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize("rows", [0, -SHARD, 1000, SHARD + 1])
 def test_rows_per_shard_are_whole_row_groups(tmp_path, table_path, rows):
-    with pytest.raises(fb.UsageError, match=r"rows per shard must be a multiple of 16,384 \(a row group\), got"):
+    with pytest.raises(fb.UsageError, match=r"rows per shard must be a multiple of 4,096 \(a row group\), got"):
         apply_sharded(projector(), source(table_path), tmp_path / "clean", shard_rows=rows)
 
 

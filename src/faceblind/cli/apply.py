@@ -42,7 +42,7 @@ def apply(
     ] = None,
     workers: Annotated[int, Parameter(help="Processes that write shards; for a folder.")] = 1,
     shard_rows: Annotated[
-        int | None, Parameter(help="Rows per shard, a multiple of 16384; for a folder; default 262144.")
+        int | None, Parameter(help="Rows per shard, a multiple of 4096; for a folder; default 262144.")
     ] = None,
     engine: Annotated[Literal["local", "ray"], Parameter(help="Where shards are written; for a folder.")] = "local",
     force: c.Force = False,

@@ -70,7 +70,7 @@ def apply_sharded(
     workers : int
         Processes on this machine.
     shard_rows : int
-        Rows per shard, a multiple of the 16,384 of a row group.
+        Rows per shard, a multiple of the 4,096 of a row group.
     progress : callable, optional
         Called with rows done and all rows, first with what an interrupted run had done.
 
