@@ -82,7 +82,7 @@ def whole(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     sources = {"Parquet": (".parquet", ">= 85 %"), "npy": (".npy", "-")}
     for (form, (suffix, bar)), cores in product(sources.items(), (processors(), 1)):
         source = table(folder, n, suffix)
-        runs = [child(f"whole:{source}:{folder}/o{suffix}:{n}", cores=cores) for _ in range(options.runs)]
+        runs = [child(f"whole:{source}:{folder}/o-{suffix[1:]}{suffix}:{n}", cores=cores) for _ in range(options.runs)]
         share = [100 * run["alone"] / run["whole"] for run in runs]
         cpu = [run["whole_cpu"] / run["alone_cpu"] for run in runs]
         yield (
@@ -170,7 +170,7 @@ def child(what: str, *, cores: int) -> Any:
 
 def table(folder: Path, rows: int, suffix: str = ".parquet") -> Path:
     """Make a table of unit rows as a stream, once."""
-    path = folder / f"{rows}{suffix}"
+    path = folder / f"{suffix[1:]}-{rows}{suffix}"
     if not path.exists():
         rng = np.random.default_rng(0)
         with open_writer(path, meta=TableMeta(), dim=DIM, dtype="float16") as writer:
