@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import DataError, EncoderError
+from faceblind._errors import DataError
 from faceblind.data.meta import Fingerprint
 
 
@@ -23,8 +23,8 @@ class Encoder(ABC):
     unpickled, so that it can travel to worker processes; there it must still be the same encoder.
     """
 
-    _recipe: tuple[str, Mapping[str, Any]] | None = None
-    """Name and options, set by `open_encoder`."""
+    _recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    """What opens it again, and with what; set by `open_encoder`."""
 
     @property
     @abstractmethod
@@ -87,24 +87,4 @@ class Encoder(ABC):
         """Pickle by recipe where there is one."""
         if self._recipe is None:
             return super().__reduce_ex__(protocol)
-        return reopen, (*self._recipe, self.fingerprint)
-
-
-def reopen(name: str, options: Mapping[str, Any], fingerprint: Fingerprint) -> Encoder:
-    """Open an encoder again, in another process perhaps.
-
-    Raises
-    ------
-    EncoderError
-        It cannot be opened here, or its weights or preprocessing are not the same here.
-    """
-    from faceblind.encoders.registry import open_encoder
-
-    made = open_encoder(name, **options)
-    differing = made.fingerprint.differs_from(fingerprint)
-    if differing:
-        raise EncoderError(
-            f"encoder {name!r} is not the same here as where it was first opened ({'; '.join(differing)}): "
-            "give every process the same weights"
-        )
-    return made
+        return self._recipe

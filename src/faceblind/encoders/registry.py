@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from faceblind._errors import EncoderError
+from faceblind.data.meta import Fingerprint
 from faceblind.encoders import face_models, hub_models, sscd_models
 from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.entry import EncoderInfo, Entry, OpenOptions
@@ -89,8 +92,26 @@ def open_encoder(
         encoder = _open_file(name, options)
     else:
         raise EncoderError(f"no encoder {name!r}; {_did_you_mean(name)}")
-    encoder._recipe = (_from_anywhere(name), vars(options))  # noqa: SLF001 (the registry's own mark)
+    encoder._recipe = (reopen, (_from_anywhere(name), vars(options), encoder.fingerprint))  # noqa: SLF001 (the registry's own mark)
     return encoder
+
+
+def reopen(name: str, options: Mapping[str, Any], fingerprint: Fingerprint) -> Encoder:
+    """Open an encoder again, in another process perhaps.
+
+    Raises
+    ------
+    EncoderError
+        It cannot be opened here, or its weights or preprocessing are not the same here.
+    """
+    made = open_encoder(name, **options)
+    differing = made.fingerprint.differs_from(fingerprint)
+    if differing:
+        raise EncoderError(
+            f"encoder {name!r} is not the same here as where it was first opened ({'; '.join(differing)}): "
+            "give every process the same weights"
+        )
+    return made
 
 
 def _entries() -> dict[str, Entry]:

@@ -1,1 +1,1 @@
-"""Faces in images: synthetic people to audit with, so that no real face is ever needed."""
+"""Faces in images: detection, five-point alignment, and synthetic people to audit with, so that no real face is needed."""
