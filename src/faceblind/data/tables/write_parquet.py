@@ -137,13 +137,21 @@ class ParquetSink:
         self._waiting = [table.slice(rows)] if self._waiting_rows else []
 
 
-class _Stream(io.FileIO):
+class _Stream(io.RawIOBase):
     """A new file that shows what is written to it, and leaves the system's cache to those who will read something again."""
 
     def __init__(self, path: Path, tee: Callable[[Any], object] | None) -> None:
-        super().__init__(path, "wb")
+        super().__init__()
+        self._file = path.open("wb", buffering=0)
         self._tee = tee
         self._cached = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
@@ -151,11 +159,11 @@ class _Stream(io.FileIO):
             self._tee(view)
         done = 0
         while done < len(view):  # a write may take less than it is given
-            done += super().write(view[done:])
+            done += self._file.write(view[done:]) or 0
         self._cached += done
         if self._cached >= _CACHED and hasattr(os, "posix_fadvise"):
-            os.fdatasync(self.fileno())
-            os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            os.fdatasync(self._file.fileno())
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             self._cached = 0
         return done
 
