@@ -287,7 +287,6 @@ def test_ctrl_c_in_the_middle_exits_2_and_leaves_nothing(made, tmp_path):
     # A shell without job control starts background work with Ctrl-C ignored, and that is inherited: set it back.
     listening = "import signal, sys, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
     argv[1:3] = ["-c", listening + "runpy.run_module('faceblind', run_name='__main__', alter_sys=True)"]
-    argv.remove("faceblind")
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         while process.poll() is None and not out.exists():  # the folder is made when the work begins
