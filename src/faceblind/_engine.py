@@ -8,6 +8,7 @@ depend on the engine, only on the tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T", contravariant=True)
@@ -35,3 +36,13 @@ class Engine(Protocol):
 
         An error raised by the job is raised here, and no further task is begun.
         """
+
+
+@contextmanager
+def answers(engine: Engine, job: Job[Any, Any], tasks: Sequence[Any]) -> Iterator[Iterator[Any]]:
+    """Yield the records of an engine, and end its work when they are no longer wanted."""
+    records = engine.map(job, tasks)
+    try:
+        yield records
+    finally:
+        getattr(records, "close", lambda: None)()

@@ -71,3 +71,9 @@ class MissingExtraError(FaceblindError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'faceblind[{extra}]'")
+
+
+def brief(error: Exception, most: int = 300) -> str:
+    """Put an error of another library in one line of at most `most` characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else text[:most] + " ..."

@@ -6,14 +6,16 @@ goes wrong, Ctrl-C included, the temporary file is removed and the earlier file,
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
+import io
 import os
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -21,7 +23,8 @@ from typing import IO
 from faceblind._errors import OutputError
 
 _WRITE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO}
-_LOCK = ".lock"
+LOCK = ".lock"
+"""Name of the file in a working folder by which `locked` holds it."""
 
 
 @contextmanager
@@ -70,6 +73,15 @@ def write_bytes(target: str | Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def write_csv(target: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file atomically: UTF-8, commas, one line feed a row."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_text(target, buffer.getvalue())
+
+
 def writable_folder(folder: str | Path) -> Path:
     """Make a folder and check that files can be written there, before long work begins.
 
@@ -110,8 +122,8 @@ def locked(folder: str | Path, output: str | Path) -> Iterator[None]:
     finally:
         # The lock goes last and while it is held, so that a run that waits at the door finds none or a new one.
         with suppress(OSError):
-            if [entry.name for entry in folder.iterdir()] == [_LOCK]:
-                (folder / _LOCK).unlink()
+            if [entry.name for entry in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
                 folder.rmdir()
         stream.close()
 
@@ -161,7 +173,7 @@ def _aside(target: Path) -> Path:
 
 def _take(folder: Path, output: Path) -> IO[str]:
     """Lock a folder and return the open lock file."""
-    path = folder / _LOCK
+    path = folder / LOCK
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)

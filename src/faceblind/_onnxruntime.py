@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from faceblind._errors import EncoderError, MissingExtraError
+from faceblind._errors import EncoderError, MissingExtraError, brief
 
 _SHOWN = 200
 
@@ -48,7 +48,7 @@ class Session:
         try:
             self._session = onnxruntime.InferenceSession(source, options, providers=providers)
         except self._errors as error:
-            raise EncoderError(f"onnxruntime cannot load {file}: {_brief(error)}") from error
+            raise EncoderError(f"onnxruntime cannot load {file}: {brief(error, _SHOWN)}") from error
         self.version = str(onnxruntime.__version__)  # of onnxruntime
 
     @property
@@ -78,7 +78,7 @@ class Session:
             return list(self._session.run(outputs, dict(feeds)))
         except self._errors as error:
             shapes = ", ".join(str(_shape(array)) for array in feeds.values())
-            raise EncoderError(f"{self._file} failed on an input of shape {shapes}: {_brief(error)}") from error
+            raise EncoderError(f"{self._file} failed on an input of shape {shapes}: {brief(error, _SHOWN)}") from error
 
 
 def _providers(device: str, available: Sequence[str]) -> list[Any]:
@@ -106,8 +106,3 @@ def _errors(extra: str, purpose: str) -> tuple[type[Exception], ...]:
         raise MissingExtraError("onnxruntime", extra, purpose) from error
     own = (value for value in vars(state).values() if isinstance(value, type) and issubclass(value, Exception))
     return (*own, RuntimeError, ValueError, TypeError)
-
-
-def _brief(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."

@@ -273,10 +273,10 @@ def test_a_failed_run_leaves_no_manifest_that_vouches_for_other_files(tmp_path, 
     prepare("folders", root, tmp_path / "out", Request(images=2))
     from faceblind.data.datasets import output
 
-    def full(path, _text):
+    def full(path, *_):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(output, "write_text", full)
+    monkeypatch.setattr(output, "write_csv", full)
     with pytest.raises(OSError, match="No space left"):
         prepare("folders", root, tmp_path / "out", Request(images=2, seed=1))
     assert not (tmp_path / "out/manifest.json").exists()

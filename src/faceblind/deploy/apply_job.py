@@ -11,7 +11,7 @@ from faceblind._errors import DataError
 from faceblind.data.tables import EmbeddingTable, open_writer
 from faceblind.data.tables.table import Piece
 from faceblind.deploy.apply import Plan
-from faceblind.deploy.shard_folder import FileState, ShardFolder, ShardRecord, Source
+from faceblind.deploy.shard_folder import FileState, ShardFolder, ShardRecord, sources_of
 from faceblind.deploy.stream import stream
 from faceblind.erase import Projector
 
@@ -87,14 +87,13 @@ class ApplyJob:
                 self._check(pieces)  # a file that was replaced reads as a damaged one
                 raise
             self._check(pieces)
-        root = self.table.path.parent
         record = ShardRecord(
             index=task.index,
             start=task.start,
             sha256=digest.hexdigest(),
             size=path.stat().st_size,
             tally=tally,
-            sources=tuple(Source.of(piece, root, self.states[piece.path]) for piece in pieces),
+            sources=sources_of(self.table, task.start, task.stop, self.states),
         )
         self.folder.finish(record)
         return record

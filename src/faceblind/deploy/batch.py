@@ -20,7 +20,7 @@ from faceblind._errors import DataError, ProjectorError, UsageError
 from faceblind.data.meta import METADATA_KEY, TableMeta
 from faceblind.data.tables.arrow import load_arrow, meta_of
 from faceblind.data.tables.columns import find_column
-from faceblind.data.tables.vectors import all_finite, matrix_of_arrow, vector_type
+from faceblind.data.tables.vectors import all_finite, matrix_of_arrow, to_stored, vector_type
 from faceblind.erase import Projector
 
 if TYPE_CHECKING:
@@ -252,8 +252,7 @@ def _loaded(path: Path, digest: str) -> Projector:
 
 def _column(pa: Any, erased: NDArray[np.float32], kind: Any, first_row: int) -> Any:
     width = kind.value_type.bit_width // 8
-    with np.errstate(over="ignore"):
-        cast = erased.astype(np.dtype(f"f{width}"), copy=False)
+    cast = to_stored(erased, np.dtype(f"f{width}"))
     if not all_finite(cast):
         row = int(np.flatnonzero(~np.isfinite(cast).all(axis=1))[0])
         raise DataError(

@@ -7,14 +7,13 @@ process or on a cluster, has no influence on a single bit of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._engine import Engine
+from faceblind._engine import Engine, answers
 from faceblind._errors import DataError
 from faceblind.data.embeddings import bad_rows
 from faceblind.data.tables import EmbeddingTable
@@ -170,9 +169,7 @@ def _merged(job: MomentsJob, shards: Sequence[_Rows], engine: Engine | None, pro
         return total
     waiting: dict[int, IdentityMoments] = {}
     turn = 0
-    with ExitStack() as stack:
-        parts = engine.map(job, shards)
-        stack.callback(getattr(parts, "close", lambda: None))
+    with answers(engine, job, shards) as parts:
         for part in parts:
             waiting[part.rows.shard] = part.moments
             while turn in waiting:

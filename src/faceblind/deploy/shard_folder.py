@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from faceblind._errors import DataError, OutputError
-from faceblind._files import remove, sha256_file, write_text
+from faceblind._files import LOCK, remove, sha256_file, write_text
 from faceblind._manifest import read_manifest
-from faceblind.data.tables.table import Piece
+from faceblind.data.tables.table import EmbeddingTable, Piece
 from faceblind.deploy.stream import Tally
 
 MANIFEST = "manifest.json"
@@ -67,6 +67,12 @@ class Source:
     def of(cls, piece: Piece, root: Path, state: FileState) -> Source:
         """Name a piece by its path relative to the folder the table is in."""
         return cls(Path(os.path.relpath(piece.path, root)).as_posix(), piece.start, piece.stop, state)
+
+
+def sources_of(table: EmbeddingTable, start: int, stop: int, states: Mapping[Path, FileState]) -> tuple[Source, ...]:
+    """Return what rows `start` to `stop` of a table are read from."""
+    root = table.path.parent
+    return tuple(Source.of(piece, root, states[piece.path]) for piece in table.pieces(start, stop))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +137,7 @@ class ShardFolder:
         if why is not None:
             self.discard()
         if earlier is None or why is not None:
-            write_text(self.path / MANIFEST, _json(now))
+            write_text(self.path / MANIFEST, as_json(now))
         self.clean.mkdir(exist_ok=True)
         for folder in (self.path, self.clean):
             sweep(folder)
@@ -148,7 +154,7 @@ class ShardFolder:
 
     def finish(self, record: ShardRecord) -> None:
         """Make a shard count, after its file was put in place."""
-        write_text(self._record(record.index), _json(record.to_dict()))
+        write_text(self._record(record.index), as_json(record.to_dict()))
 
     def forget(self, index: int) -> None:
         """Make a shard no longer count, before its file is written anew."""
@@ -168,7 +174,7 @@ class ShardFolder:
         """Remove everything but the lock."""
         # The manifest goes last: as long as it is there, the rest is known to be ours.
         for entry in sorted(self.path.iterdir(), key=lambda entry: entry.name == MANIFEST):
-            if entry.name != ".lock":
+            if entry.name != LOCK:
                 remove(entry)
 
     def _record(self, index: int) -> Path:
@@ -268,7 +274,8 @@ def is_intact(output: Path, shards: Iterable[Mapping[str, Any]]) -> bool:
         return False
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def as_json(data: Mapping[str, Any]) -> str:
+    """Return canonical JSON, as all files here hold it."""
     return json.dumps(data, sort_keys=True, indent=1)
 
 

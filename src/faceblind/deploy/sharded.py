@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from faceblind._engine import Engine
+from faceblind._engine import Engine, answers
 from faceblind._errors import UsageError
 from faceblind._files import locked, replace_folder, restore_folder, write_text
 from faceblind._local_engine import LocalEngine
@@ -24,11 +24,12 @@ from faceblind.deploy.shard_folder import (
     ShardFolder,
     ShardRecord,
     Source,
+    as_json,
     final_manifest,
     is_intact,
     read_output,
+    sources_of,
 )
-from faceblind.deploy.shard_folder import _json as as_json
 from faceblind.deploy.stream import Tally
 from faceblind.erase import Projector
 
@@ -179,8 +180,7 @@ class _Run:
         )
 
     def _sources(self, task: ShardTask) -> tuple[Source, ...]:
-        root = self.table.path.parent
-        return tuple(Source.of(p, root, self.states[p.path]) for p in self.table.pieces(task.start, task.stop))
+        return sources_of(self.table, task.start, task.stop, self.states)
 
     def carry_out(self, engine: Engine, threads: int, progress: Callable[[int, int], None]) -> ApplyReport:
         """Make the shards that are not there yet and put the folder in its place."""
@@ -208,14 +208,13 @@ class _Run:
             threads=threads,
         )
         todo = [task for task in self.tasks if task.index not in records]
-        answers = engine.map(job, todo)
         try:
-            for record in answers:
-                records[record.index] = record
-                done += record.tally.rows
-                progress(done, table.rows)
+            with answers(engine, job, todo) as finished:
+                for record in finished:
+                    records[record.index] = record
+                    done += record.tally.rows
+                    progress(done, table.rows)
         except BaseException:
-            _close(answers)
             if not records:
                 folder.discard()  # nothing to go on from
             raise
@@ -229,11 +228,6 @@ class _Run:
 
 
 _NO_STATE = FileState(0, 0, 0)
-
-
-def _close(answers: Any) -> None:
-    with suppress(AttributeError):
-        answers.close()
 
 
 def _notes(restarted: str | None, resumed: int, redo: int) -> tuple[str, ...]:
@@ -258,6 +252,4 @@ def _versions() -> dict[str, str]:
 
 
 def _plain(data: Mapping[str, Any]) -> Any:
-    import json
-
-    return json.loads(json.dumps(data))
+    return json.loads(as_json(data))

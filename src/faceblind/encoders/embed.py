@@ -6,16 +6,14 @@ not, wherever its shards are embedded. Memory does not grow with the number of p
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from faceblind._engine import Engine
+from faceblind._engine import Engine, answers
 from faceblind._errors import DataError, UsageError
-from faceblind._files import locked, write_text
+from faceblind._files import locked
 from faceblind.data.findings import Finding
 from faceblind.data.meta import TableMeta
 from faceblind.data.tables import TableWriter, open_writer
@@ -23,7 +21,7 @@ from faceblind.encoders.embed_job import EmbedJob, EmbedTask, await_shards, writ
 from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.folder import Photo, PhotoFolder, list_photos
 from faceblind.encoders.pipeline import Embedded, embed_batches
-from faceblind.encoders.shards import Skip, Stamp, WorkFolder
+from faceblind.encoders.shards import Skip, Stamp, WorkFolder, write_skip_list
 
 Progress = Callable[[int, int], None]
 """Called as ``progress(done, total)``, in photographs."""
@@ -128,7 +126,7 @@ def embed_folder(
                 if progress is not None:
                     progress(done, len(listing))
         skipped = tuple(skip for record in work.records(len(shards)) for skip in record.skipped)
-        skip_list = _write_skip_list(output, skipped)
+        skip_list = write_skip_list(output, skipped)
         if len(skipped) == len(listing):
             work.remove()
             first = "; ".join(f"{skip.sample}: {skip.reason}" for skip in skipped[:_SHOWN])
@@ -181,9 +179,7 @@ class _Run:
             batch_size=self.batch_size,
             workers=self.workers,
         )
-        with ExitStack() as stack:
-            records = engine.map(job, [EmbedTask.of(k, shards[k]) for k in plan.todo])
-            stack.callback(getattr(records, "close", lambda: None))
+        with answers(engine, job, [EmbedTask.of(k, shards[k]) for k in plan.todo]) as records:
             for record in records:
                 yield record.photos
         await_shards(self.work, plan.todo)
@@ -258,16 +254,3 @@ class _Table:
         encoder = self.encoder
         meta = TableMeta(encoder=encoder.fingerprint, synthetic=self.synthetic, projector=encoder.projector)
         return open_writer(self.output, meta=meta, dim=encoder.dim, dtype=self.dtype)
-
-
-def _write_skip_list(output: Path, skipped: Sequence[Skip]) -> Path | None:
-    path = output.with_name(output.name + ".skipped.csv")
-    if not skipped:
-        path.unlink(missing_ok=True)  # of an earlier run
-        return None
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("sample", "reason"))
-    rows.writerows((skip.sample, skip.reason) for skip in skipped)
-    write_text(path, text.getvalue())
-    return path

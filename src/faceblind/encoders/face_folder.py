@@ -6,15 +6,10 @@ photograph that changed since, or another detector, is noticed.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError, ImageError, OutputError, UsageError
-from faceblind._files import atomic_path, writable_folder, write_text
+from faceblind._files import atomic_path, sha256_file, writable_folder, write_csv, write_text
 from faceblind.data.findings import Finding
+from faceblind.encoders.ahead import worked_ahead
 from faceblind.encoders.folder import SYNTHETIC_MARK, Photo, list_photos
 from faceblind.encoders.images import decoding_steps, load_image
-from faceblind.encoders.shards import Skip
+from faceblind.encoders.shards import Skip, write_skip_list
 from faceblind.faces.aligner import Aligned, Aligner
 
 _RECORD = "faceblind chip"  # key of the text in a chip's file
@@ -117,7 +113,8 @@ def align_folder(
     skipped: list[Skip] = []
     if progress is not None:
         progress(0, len(listing))
-    with _working(listing.photos, names, work, workers) as results:
+    pairs = zip(listing.photos, names, strict=True)
+    with worked_ahead(work.do, pairs, workers=workers, window=_AHEAD * workers, name="faceblind-align") as results:
         for done, result in enumerate(results, start=1):
             if isinstance(result, _Row):
                 rows.append(result)
@@ -125,14 +122,14 @@ def align_folder(
                 skipped.append(result)
             if progress is not None:
                 progress(done, len(listing))
-    skip_list = _write_csv(_beside(output, "skipped"), ("sample", "reason"), [(s.sample, s.reason) for s in skipped])
+    skip_list = write_skip_list(output, skipped)
     if not rows:
         first = "; ".join(f"{skip.sample}: {skip.reason}" for skip in skipped[:_SHOWN])
         raise DataError(
             f"none of the {len(listing)} photographs under {listing.root} gave a chip ({first}); see {skip_list}"
         )
-    faces = _beside(output, "faces")
-    _write_csv(faces, COLUMNS, [row.cells for row in rows])
+    faces = output.with_name(f"{output.name}.faces.csv")
+    write_csv(faces, COLUMNS, [row.cells for row in rows])
     return AlignResult(
         output=output,
         chips=len(rows),
@@ -176,8 +173,9 @@ class _Work:
     how: str
     """Digest of everything that decides a chip's pixels, apart from the photograph."""
 
-    def do(self, photo: Photo, name: str) -> _Row | Skip:
-        """Align one photograph, unless its chip is there."""
+    def do(self, pair: tuple[Photo, str]) -> _Row | Skip:
+        """Align one photograph, unless the chip of that name is there."""
+        photo, name = pair
         target = self.output / name
         record = _record(target)
         try:
@@ -199,29 +197,6 @@ class _Work:
         return _Row(name, (name, photo.identity, photo.sample, *numbers), kept)
 
 
-@contextmanager
-def _working(
-    photos: Sequence[Photo], names: Sequence[str], work: _Work, workers: int
-) -> Iterator[Iterator[_Row | Skip]]:
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="faceblind-align")
-
-    def results() -> Iterator[_Row | Skip]:
-        pending: deque[Future[_Row | Skip]] = deque()
-        for photo, name in zip(photos, names, strict=True):
-            pending.append(pool.submit(work.do, photo, name))
-            if len(pending) >= _AHEAD * workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")  # Pillow's remarks; its failures are errors
-            yield results()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
 def _digest(aligner: Aligner) -> str:
     steps = {"decode": decoding_steps(), "faces": aligner.steps(), "format": _FORMAT}
     return hashlib.sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
@@ -229,8 +204,7 @@ def _digest(aligner: Aligner) -> str:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_file(path)
     except OSError as error:
         raise ImageError(f"cannot be read: {error.strerror}") from error
 
@@ -284,19 +258,3 @@ def _strangers(output: Path, made: set[str]) -> list[Finding]:
     return [
         Finding(kind="other_chips", severity="warning", count=len(left), examples=tuple(left[:_SHOWN]), message=message)
     ]
-
-
-def _beside(output: Path, what: str) -> Path:
-    return output.with_name(f"{output.name}.{what}.csv")
-
-
-def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path | None:
-    if not rows:
-        path.unlink(missing_ok=True)  # of an earlier run
-        return None
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(header)
-    lines.writerows(rows)
-    write_text(path, text.getvalue())
-    return path

@@ -17,6 +17,7 @@ from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.entry import EncoderInfo, Entry, OpenOptions
 from faceblind.encoders.face_encoder import ALIGNED, FaceEncoder
 from faceblind.encoders.onnx_encoder import OnnxEncoder
+from faceblind.encoders.onnx_file import damaged
 from faceblind.encoders.spec import PreprocessSpec
 from faceblind.faces.align import CHIP
 from faceblind.faces.aligner import Aligner
@@ -40,6 +41,14 @@ class _Network:
     """What file to look for."""
 
 
+_edgeface = partial(
+    _Network,
+    channels="RGB",
+    scale=1 / 255,
+    mean=0.5,
+    std=0.5,
+    licence="EdgeFace (Idiap): code BSD-3-Clause, weights published for non-commercial use",
+)
 _NETWORKS = {
     "arcface": _Network(
         channels="RGB",
@@ -57,22 +66,8 @@ _NETWORKS = {
         licence="AdaFace: code MIT; weights trained on WebFace or MS1M, whose owners allow research",
         file="AdaFace network exported to ONNX",
     ),
-    "edgeface-xs": _Network(
-        channels="RGB",
-        scale=1 / 255,
-        mean=0.5,
-        std=0.5,
-        licence="EdgeFace (Idiap): code BSD-3-Clause, weights published for non-commercial use",
-        file="EdgeFace-XS network exported to ONNX",
-    ),
-    "edgeface-xxs": _Network(
-        channels="RGB",
-        scale=1 / 255,
-        mean=0.5,
-        std=0.5,
-        licence="EdgeFace (Idiap): code BSD-3-Clause, weights published for non-commercial use",
-        file="EdgeFace-XXS network exported to ONNX",
-    ),
+    "edgeface-xs": _edgeface(file="EdgeFace-XS network exported to ONNX"),
+    "edgeface-xxs": _edgeface(file="EdgeFace-XXS network exported to ONNX"),
 }
 
 
@@ -143,7 +138,7 @@ def _graph(file: Path) -> Graph:
     except OSError as error:
         raise EncoderError(f"cannot read the encoder file {file}: {error.strerror}") from error
     except ValueError as error:
-        raise EncoderError(f"{file} is not a whole ONNX file ({error}): export or download it again") from error
+        raise damaged(file, str(error)) from error
 
 
 def _unfit(file: Path, name: str, what: str) -> EncoderError:

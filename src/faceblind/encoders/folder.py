@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter, defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from faceblind._errors import DataError
 from faceblind.data.findings import Finding
+from faceblind.data.lists import read_csv
 
 IMAGE_EXTENSIONS = frozenset(
     f".{extension}"
@@ -186,27 +186,8 @@ def _read_rows(labels: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line number, path and identity of each row; blank lines are skipped."""
     if not labels.is_file():
         raise DataError(f"no such file: {labels}")
-    try:
-        with labels.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            absent = [name for name in _COLUMNS if header.count(name) != 1]
-            if absent:
-                raise DataError(
-                    f"{labels} must have the columns path and identity, once each, separated by commas; "
-                    f"its first line reads {','.join(header)!r}"
-                )
-            path_at, identity_at = (header.index(name) for name in _COLUMNS)
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise DataError(
-                        f"{labels}, line {reader.line_num}: {len(row)} cells where the header has "
-                        f"{len(header)}; quote cells that hold a comma"
-                    )
-                if row:
-                    yield reader.line_num, row[path_at].strip(), row[identity_at].strip()
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{labels} is not a UTF-8 CSV file: {error}") from error
+    for line, row in read_csv(labels, _COLUMNS, called="path and identity"):
+        yield line, row["path"], row["identity"]
 
 
 def _is_synthetic(root: Path) -> bool:

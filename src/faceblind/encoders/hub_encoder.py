@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from faceblind._errors import EncoderError
+from faceblind._errors import EncoderError, brief
 from faceblind.encoders.device import choose_device, import_extra, import_torch
 from faceblind.encoders.entry import OpenOptions
 from faceblind.encoders.hub_families import Family, describe, family_of
 from faceblind.encoders.hub_files import HubFolder
 from faceblind.encoders.hub_positions import place_positions
 from faceblind.encoders.hub_spec import read_preprocessing
-from faceblind.encoders.torch_encoder import TorchEncoder, brief
+from faceblind.encoders.torch_encoder import TorchEncoder
 
 _SHOWN = 4
 

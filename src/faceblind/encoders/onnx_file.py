@@ -78,11 +78,11 @@ def inspect_onnx(path: str | Path) -> OnnxFile:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             graphs = [span for number, span in _messages(data, 0, len(data)) if number == _MODEL_GRAPH]
             if not graphs:
-                raise _damaged(path, "it holds no graph")
+                raise damaged(path, "it holds no graph")
             for tensor in _tensors(data, *graphs[-1]):
                 _read_tensor(data, *tensor, elements, external)
     except ValueError as error:  # also mmap of an empty file
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     return OnnxFile(sha256=_hash(path, sorted(external)), precision=_precision(elements))
 
 
@@ -105,7 +105,8 @@ def _precision(elements: Counter[str]) -> str:
     return "weights " + " and ".join(names) if names else "no weights"
 
 
-def _damaged(path: Path, why: str) -> EncoderError:
+def damaged(path: Path, why: str) -> EncoderError:
+    """Return the error about a file that is cut off or no ONNX."""
     return EncoderError(f"{path} is not a whole ONNX file ({why}): export or download it again")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import EncoderError, ImageError
 from faceblind.data.embeddings import bad_rows
+from faceblind.encoders.ahead import worked_ahead
 from faceblind.encoders.encoder import Encoder
 from faceblind.encoders.folder import Photo
 from faceblind.encoders.images import load_image
@@ -53,7 +51,9 @@ def embed_batches(
     EncoderError
         The encoder failed, or its vectors are not what it promises.
     """
-    with _decoding(list(chain(*groups)), encoder, workers, window=batch_size + workers) as reads:
+    read = partial(_read, encoder)
+    window = batch_size + workers
+    with worked_ahead(read, chain(*groups), workers=workers, window=window, name="faceblind-decode") as reads:
         for group in groups:
             for start in range(0, len(group), batch_size):
                 yield _encode(list(islice(reads, min(batch_size, len(group) - start))), encoder)
@@ -66,28 +66,7 @@ class _Read:
     reason: str = ""
 
 
-@contextmanager
-def _decoding(photos: Sequence[Photo], encoder: Encoder, workers: int, *, window: int) -> Iterator[Iterator[_Read]]:
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="faceblind-decode")
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")  # Pillow's remarks; its failures are errors
-            yield _read_ahead(photos, encoder, pool, window)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _read_ahead(photos: Sequence[Photo], encoder: Encoder, pool: ThreadPoolExecutor, window: int) -> Iterator[_Read]:
-    pending: deque[Future[_Read]] = deque()
-    for photo in photos:
-        pending.append(pool.submit(_read, photo, encoder))
-        if len(pending) >= window:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
-def _read(photo: Photo, encoder: Encoder) -> _Read:
+def _read(encoder: Encoder, photo: Photo) -> _Read:
     stamp = Stamp.of(photo.sample, photo.path)  # before reading, so that a later change shows
     try:
         return _Read(stamp, encoder.prepare(load_image(photo.path)))

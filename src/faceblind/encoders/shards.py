@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import FormatError, OutputError
-from faceblind._files import atomic_path, remove, sha256_file, write_text
+from faceblind._files import LOCK, atomic_path, remove, sha256_file, write_csv, write_text
 from faceblind._manifest import read_manifest
 from faceblind.data.meta import Fingerprint
 
 _FORMAT = "faceblind embedding run, version 1"
 _MANIFEST = "manifest.json"
-_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,16 @@ class Skip:
 
     sample: str
     reason: str
+
+
+def write_skip_list(output: Path, skipped: Sequence[Skip]) -> Path | None:
+    """Write ``OUTPUT.skipped.csv`` and return its path; with nothing to list, remove that of an earlier run."""
+    path = output.with_name(f"{output.name}.skipped.csv")
+    if not skipped:
+        path.unlink(missing_ok=True)
+        return None
+    write_csv(path, ("sample", "reason"), [(skip.sample, skip.reason) for skip in skipped])
+    return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +188,7 @@ class WorkFolder:
     def remove(self) -> None:
         """Remove all that is in the folder but its lock, whose holder removes it and then the folder."""
         for entry in self.path.iterdir():
-            if entry.name != _LOCK:
+            if entry.name != LOCK:
                 remove(entry)
 
     def _npy(self, shard: int) -> Path:
@@ -191,7 +200,7 @@ class WorkFolder:
 
 def _is_leftover(entry: Path) -> bool:
     # of a run killed before it had written anything, or in the act of writing
-    return entry.name == _LOCK or (entry.name.startswith(".") and entry.name.endswith(".part"))
+    return entry.name == LOCK or (entry.name.startswith(".") and entry.name.endswith(".part"))
 
 
 def _difference(earlier: dict[str, Any], now: dict[str, Any]) -> str:

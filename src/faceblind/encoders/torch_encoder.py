@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from faceblind._errors import EncoderError, UsageError
+from faceblind._errors import EncoderError, UsageError, brief
 from faceblind._processors import processors
 from faceblind.data.meta import Fingerprint
 from faceblind.encoders.device import choose_device, import_torch, running
@@ -20,7 +20,6 @@ from faceblind.encoders.spec import PreprocessSpec, canonical
 
 _MID_GRAY = 128
 _PROBE_SIZE = (224, 224)
-_SHOWN = 300
 
 
 class TorchEncoder(Encoder):
@@ -135,12 +134,6 @@ class TorchEncoder(Encoder):
         filled = self._buffer[: len(prepared)]
         np.stack(prepared, out=filled.numpy())
         return filled
-
-
-def brief(error: Exception) -> str:
-    """Put an error of another library in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
 
 
 def _libraries(torch: Any) -> dict[str, str]:

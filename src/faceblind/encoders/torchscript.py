@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from faceblind._errors import EncoderError
+from faceblind._errors import EncoderError, brief
 from faceblind._files import sha256_file
 from faceblind.encoders.device import choose_device, import_torch
 from faceblind.encoders.entry import OpenOptions
 from faceblind.encoders.spec import PreprocessSpec
-from faceblind.encoders.torch_encoder import TorchEncoder, brief
+from faceblind.encoders.torch_encoder import TorchEncoder
 
 
 def open_torchscript(

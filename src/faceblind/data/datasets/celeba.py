@@ -22,7 +22,7 @@ from faceblind.data.datasets.listing import (
     stem,
 )
 from faceblind.data.datasets.notes import Notes
-from faceblind.data.datasets.rows import read_pairs
+from faceblind.data.lists import read_pairs
 
 _IMAGES = ("img_align_celeba", "img_align_celeba_png", "img_celeba")
 _IDENTITY = tuple(f"{name}.{s}" for name in ("identity_celeba", "list_identity_celeba") for s in ("txt", "csv"))

@@ -20,7 +20,7 @@ from faceblind.data.datasets.looking import look_file
 from faceblind.data.datasets.notes import Notes
 from faceblind.data.datasets.output import Prepared, Record, label_table
 from faceblind.data.datasets.request import Request
-from faceblind.data.datasets.rows import read_pairs
+from faceblind.data.lists import read_pairs
 
 _ID = re.compile(r"([QRT])(\d{5,6})")
 _FINAL = 50_000

@@ -28,7 +28,7 @@ from faceblind.data.datasets.looking import Look, look_file
 from faceblind.data.datasets.notes import Notes
 from faceblind.data.datasets.output import Prepared, Record, label_table
 from faceblind.data.datasets.request import Request
-from faceblind.data.datasets.rows import read_csv
+from faceblind.data.lists import read_csv
 
 _CLASS = re.compile(r"n\d{8}")
 _VAL = re.compile(r"ILSVRC2012_val_(\d{8})")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from faceblind._errors import UsageError
-from faceblind._files import atomic_path, sha256_file, writable_folder, write_text
+from faceblind._files import atomic_path, sha256_file, writable_folder, write_csv
 from faceblind.data.datasets.facts import Facts
 from faceblind.data.findings import Finding
 
@@ -108,11 +106,7 @@ def write(prepared: Prepared, output: Path) -> None:
     """
     (output / MANIFEST).unlink(missing_ok=True)  # it would vouch for files that are about to change
     for name, (header, rows) in prepared.tables.items():
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
-        write_text(output / name, buffer.getvalue())
+        write_csv(output / name, header, rows)
     head = {
         "schema": SCHEMA,
         "dataset": prepared.facts.name,

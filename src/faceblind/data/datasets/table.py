@@ -8,7 +8,7 @@ from faceblind._errors import DataError
 from faceblind.data.datasets.facts import Facts
 from faceblind.data.datasets.listing import Listing, folder_listing, is_key
 from faceblind.data.datasets.notes import Notes
-from faceblind.data.datasets.rows import read_csv
+from faceblind.data.lists import read_csv
 from faceblind.data.split import PARTS
 
 _PARTS = {**{name: name for name in PARTS}, "train": "fit", "val": "validation", "valid": "validation", "": ""}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def load_arrow(purpose: str) -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet", purpose) from error
+    # pyarrow looks for pandas in the middle of its first conversion and swallows what happens there, Ctrl-C included.
+    with suppress(ImportError):
+        import_module("pandas")
     return pyarrow
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from faceblind._errors import DataError
 from faceblind.data.embeddings import bad_rows
+from faceblind.data.tables.vectors import all_finite, to_stored
 from faceblind.deploy.stores.base import Key, Rows
 from faceblind.deploy.stores.record import SHOWN, Record
 from faceblind.erase import Projector
@@ -56,9 +57,8 @@ def clean(projector: Projector, raw: Rows, record: Record, where: str) -> Clean:
     kept = np.ones(len(raw), dtype=bool)
     kept[applied.emptied] = False
     index = np.flatnonzero(kept)
-    with np.errstate(over="ignore"):
-        vectors = np.ascontiguousarray(applied.vectors[index], dtype=record.dtype)
-    if record.dtype == "float16" and not np.isfinite(vectors).all():
+    vectors = to_stored(applied.vectors[index], np.dtype(record.dtype))
+    if record.dtype == "float16" and not all_finite(vectors):
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise DataError(
             f"{where}: the vector of {named([raw.keys[index[row]]])} is too large for float16: store float32, or scale "

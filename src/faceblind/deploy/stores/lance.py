@@ -37,6 +37,7 @@ class LanceStore:
         self._db, self._folder = db, folder
         self._name, self._key, self._column, self._target = table, key, column, target
         self._raw: Snapshot | None = None
+        self._dim = 0
         self._held: Snapshot | None = None
         self._made: Any = None
         self._last: Key | None = None
@@ -152,9 +153,10 @@ class LanceStore:
         """See `Store.read`; a pass from the beginning takes the newest version of the table."""
         with self._asking(f"reading {self._where}"):
             if self._raw is None or after is None:
-                self._raw = Snapshot(self._db.open_table(self._name), self._key, self._where)
-            dim, _ = length_of(self._db.open_table(self._name), self._column, self._where)
-            return self._raw.rows(self._column, dim, after, None, rows)
+                table = self._db.open_table(self._name)
+                self._raw = Snapshot(table, self._key, self._where)
+                self._dim, _ = length_of(table, self._column, self._where)
+            return self._raw.rows(self._column, self._dim, after, None, rows)
 
     def read_back(self, after: Key | None, upto: Key | None) -> Rows:
         """See `Store.read_back`."""

@@ -1,4 +1,4 @@
-"""Reading the small lists that come with data sets: CSV files, and columns separated by spaces."""
+"""Reading small lists of files and labels: CSV files, and columns separated by spaces."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from faceblind._errors import DataError, FormatError
 
 
 def read_csv(
-    path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
+    path: Path, columns: Sequence[str], *, optional: Sequence[str] = (), called: str | None = None
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield line number and cells (stripped) of each row of a CSV file with a header; blank lines are passed over.
+
+    Parameters
+    ----------
+    called : str, optional
+        The columns as messages name them.
 
     Raises
     ------
@@ -26,7 +31,7 @@ def read_csv(
             absent = [name for name in columns if header.count(name) != 1]
             if absent:
                 raise FormatError(
-                    f"{path} must have the columns {', '.join(columns)}, once each, separated by commas; "
+                    f"{path} must have the columns {called or ', '.join(columns)}, once each, separated by commas; "
                     f"its first line reads {','.join(header)[:200]!r}"
                 )
             at = {name: header.index(name) for name in (*columns, *optional) if name in header}
