@@ -13,19 +13,31 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import FormatError, SplitError, UsageError
 from faceblind._files import write_text
-from faceblind.data.embeddings import EmbeddingSet
 from faceblind.data.findings import Finding
 
 PARTS = ("fit", "attack", "validation", "test")
 DEFAULT_SHARES: Mapping[str, float] = {"fit": 0.30, "attack": 0.25, "validation": 0.20, "test": 0.25}
 _LEAST = 2
+
+
+class Labelled(Protocol):
+    """Rows with a key and an identity each: embeddings, or photographs of faces."""
+
+    @property
+    def sample(self) -> NDArray[np.str_]:
+        """Unique keys, (n,)."""
+        ...
+
+    def require_identity(self) -> NDArray[np.str_]:
+        """Return the identity of each row, (n,)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +58,7 @@ class IdentitySplit:
     @classmethod
     def draw(
         cls,
-        embeddings: EmbeddingSet,
+        embeddings: Labelled,
         *,
         seed: int = 0,
         shares: Mapping[str, float] | Sequence[float] = DEFAULT_SHARES,
@@ -80,7 +92,7 @@ class IdentitySplit:
         return cls(part, f"identities with two or more images, shuffled with seed {seed}: {text}")
 
     @classmethod
-    def from_csv(cls, path: str | Path, embeddings: EmbeddingSet) -> IdentitySplit:
+    def from_csv(cls, path: str | Path, embeddings: Labelled) -> IdentitySplit:
         """Read a manifest with columns sample, identity, split, as `save` writes it.
 
         Raises
@@ -94,7 +106,7 @@ class IdentitySplit:
         rows = read_manifest(path)
         index = {str(key): row for row, key in enumerate(embeddings.sample)}
         identity = embeddings.require_identity()
-        part = np.full(len(embeddings), "", dtype="<U10")
+        part = np.full(embeddings.sample.size, "", dtype="<U10")
         for line, (sample, person, name) in enumerate(rows, start=2):
             row = index.get(sample)
             if row is None:
@@ -119,7 +131,7 @@ class IdentitySplit:
         """Return the rows of a part."""
         return np.flatnonzero(self.part == part)
 
-    def save(self, path: str | Path, embeddings: EmbeddingSet) -> None:
+    def save(self, path: str | Path, embeddings: Labelled) -> None:
         """Write the manifest: columns sample, identity, split; rows that are not used are not listed."""
         buffer = io.StringIO()
         identity = embeddings.require_identity()

@@ -1,0 +1,1 @@
+"""Attacks on releases: what each of them recovers, and what it must hold for that."""

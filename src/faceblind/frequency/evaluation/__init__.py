@@ -1,0 +1,1 @@
+"""Verification protocols: ten folds, templates, and exact TAR at FAR over people."""

@@ -1,0 +1,113 @@
+"""The record of a model folder: what was trained, what it still recognises, and what attacks read out of its releases.
+
+Each command writes its own part atomically; the record joins them, so that a report can be drawn at any time and
+says "not measured" where a command did not run yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from faceblind._errors import FormatError
+from faceblind._files import write_text
+
+SCHEMA = "faceblind.frequency/1"
+RECIPE, TRAINING, EVALUATION, ATTACKS, RECORD = (
+    "recipe.json",
+    "training.json",
+    "evaluation.json",
+    "attacks.json",
+    "record.json",
+)
+
+
+def read_json(path: Path, fix: str) -> Any:
+    """Read a JSON file of a model folder.
+
+    Raises
+    ------
+    FormatError
+        It is missing (the message then says `fix`) or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FormatError(f"{path} is missing; {fix}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FormatError(f"{path} is not JSON ({error}); {fix}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, keys in the order given."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def add_evaluations(folder: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add rows to a folder's evaluation; rows for the same set, protocol, noise and FAR are replaced."""
+    path = folder / EVALUATION
+    kept = read_json(path, "run: faceblind frequency evaluate") if path.exists() else []
+    merged = {_key(row): row for row in [*kept, *rows]}
+    write_json(path, list(merged.values()))
+    return list(merged.values())
+
+
+def model_record(folder: Path) -> dict[str, Any]:
+    """Join the parts of one model folder.
+
+    Raises
+    ------
+    FormatError
+        There is no recipe or training log, or a part is damaged.
+    """
+    recipe = read_json(folder / RECIPE, "make the folder with: faceblind frequency train")
+    training = read_json(folder / TRAINING, "make the folder with: faceblind frequency train")
+    attacks = _optional(folder / ATTACKS, {})
+    return {
+        "name": folder.name,
+        "title": title_of(recipe),
+        "kind": recipe["release"],
+        "config": recipe["config"],
+        "recipe": recipe,
+        "account": training.get("account"),
+        "training": {key: value for key, value in training.items() if key not in ("account", "log")},
+        "evaluation": _optional(folder / EVALUATION, []),
+        **attacks,
+    }
+
+
+def write_record(folder: Path) -> Path:
+    """Write ``record.json`` of a model folder and return its path."""
+    path = folder / RECORD
+    write_json(path, {"schema": SCHEMA, "models": [model_record(folder)]})
+    return path
+
+
+def title_of(recipe: dict[str, Any]) -> str:
+    """Name a model in words: mechanism, what was changed, budget, head."""
+    config = recipe["config"]
+    head = {"arcface": "ArcFace", "cosface": "CosFace"}.get(recipe["head"], recipe["head"])
+    if recipe["release"] != "dctdp":
+        name = {"rgb": "RGB", "peep": "PEEP", "cloak": "Cloak", "instahide": "InstaHide"}[recipe["release"]]
+        detail = {"peep": "eps {eps}", "instahide": "k={k}"}.get(recipe["release"], "").format(**config)
+        return ", ".join(part for part in (name, detail, head) if part)
+    if not config.get("noise", True):
+        return f"DCT without noise, {head}"
+    parts = ["official DCTDP" if config.get("official") else "DCTDP"]
+    if not config.get("frequency", True):
+        parts = ["noise on RGB, no DCT"]
+    if config.get("keep_dc"):
+        parts.append("DC kept")
+    if config.get("budgets", "learned") == "uniform":
+        parts.append("equal budgets")
+    return ", ".join([*parts, f"mean eps {config.get('eps_mean', 0.5):g}", head])
+
+
+def _optional(path: Path, otherwise: Any) -> Any:
+    return read_json(path, "delete it and run the command again") if path.exists() else otherwise
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["set"], row["protocol"], row["noise"], row.get("far_target"), row.get("rule")

@@ -1,0 +1,126 @@
+"""The block DCT on tensors: batched, on any device, without the enlarged image."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from faceblind._errors import DataError
+from faceblind.frequency.bands import bands
+from faceblind.frequency.bdct import check_coefficients
+from faceblind.frequency.planes import FROM_RGB, OFFSET, TO_RGB
+
+
+class BlockDCT(nn.Module):
+    """Send pixels to coefficients and back, as `faceblind.frequency.bdct` does.
+
+    Operators are buffers that are not saved: they follow from the sizes.
+
+    Parameters
+    ----------
+    size
+        Height and width of the images.
+    block, up, keep_dc
+        As in `faceblind.frequency.bdct.bdct`.
+
+    Raises
+    ------
+    DataError
+        The enlarged image is not a whole number of blocks.
+    """
+
+    row_weight: Tensor
+    column_weight: Tensor
+    row_index: Tensor
+    column_index: Tensor
+    row_back: Tensor
+    column_back: Tensor
+    from_rgb: Tensor
+    to_rgb: Tensor
+    offset: Tensor
+
+    def __init__(self, size: tuple[int, int], *, block: int = 8, up: int = 8, keep_dc: bool = False) -> None:
+        super().__init__()
+        self.size, self.block, self.up, self.keep_dc = size, block, up, keep_dc
+        rows, columns = bands(size[0], block, up), bands(size[1], block, up)
+        self.blocks = (rows.blocks, columns.blocks)
+        for name, value in (
+            ("row_weight", rows.weight),
+            ("column_weight", columns.weight),
+            ("row_back", rows.back),
+            ("column_back", columns.back),
+            ("from_rgb", FROM_RGB),
+            ("to_rgb", TO_RGB),
+            ("offset", OFFSET[:, None, None]),
+        ):
+            self.register_buffer(name, torch.from_numpy(np.array(value, dtype=np.float32)), persistent=False)
+        for name, index in (("row_index", rows.index), ("column_index", columns.index)):
+            self.register_buffer(name, torch.from_numpy(index.T.copy()), persistent=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, rows and columns of blocks."""
+        return 3 * (self.block**2 - (not self.keep_dc)), *self.blocks
+
+    def planes(self, pixels: Tensor) -> Tensor:
+        """Turn RGB pixels (b, 3, H, W) in 0..255 into planes (b, 3, H, W) around zero.
+
+        Raises
+        ------
+        DataError
+            Another shape or type.
+        """
+        if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, *self.size) or not pixels.is_floating_point():
+            raise DataError(
+                f"pixels must be floats (images, 3, {self.size[0]}, {self.size[1]}) in 0..255, "
+                f"got {pixels.dtype} {tuple(pixels.shape)}"
+            )
+        return torch.einsum("pc,bchw->bphw", self.from_rgb.to(pixels.dtype), pixels) - self.offset.to(pixels.dtype)
+
+    @torch.no_grad()
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Transform pixels (b, 3, H, W), RGB in 0..255, into coefficients (b, C, m, n); no gradient goes to pixels."""
+        planes = self.planes(pixels)
+        across = _sum(self.column_weight.to(planes.dtype)[:, None], planes[:, :, None], self.column_index, axis=-1)
+        # (b, 3, v, H, n) to (b, 3, u, v, m, n)
+        weight = self.row_weight.to(planes.dtype)[:, None, :, None]
+        found = _sum(weight, across[:, :, None], self.row_index, axis=-2)
+        flat = found.reshape(pixels.shape[0], 3, self.block**2, *self.blocks)
+        kept = flat if self.keep_dc else flat[:, :, 1:]
+        return kept.reshape(pixels.shape[0], -1, *self.blocks)
+
+    def inverse(self, coefficients: Tensor, dc: Tensor | None = None) -> Tensor:
+        """Go back to RGB pixels (b, 3, H, W), clipped to 0..255; `dc` (b, 3, m, n) stands in for what was dropped.
+
+        Raises
+        ------
+        DataError
+            Shapes that do not go together.
+        """
+        check_coefficients(tuple(coefficients.shape), self.blocks, self.block)
+        count, per = coefficients.shape[0], self.block**2
+        full = coefficients.reshape(count, 3, -1, *self.blocks)
+        if full.shape[2] == per - 1:
+            means = full.new_zeros((count, 3, *self.blocks)) if dc is None else dc
+            if means.shape != (count, 3, *self.blocks):
+                raise DataError(f"dc must be {(count, 3, *self.blocks)}, got {tuple(means.shape)}")
+            full = torch.cat([means[:, :, None].to(full.dtype), full], dim=2)
+        grid = full.reshape(count, 3, self.block, self.block, *self.blocks)
+        half = torch.einsum("bpuvmn,wvn->bpumw", grid, self.column_back.to(full.dtype))
+        planes = torch.einsum("bpumw,hum->bphw", half, self.row_back.to(full.dtype)) + self.offset.to(full.dtype)
+        return torch.einsum("cp,bphw->bchw", self.to_rgb.to(full.dtype), planes).clamp(0, 255)
+
+    def dc(self, pixels: Tensor) -> Tensor:
+        """Return the means of the blocks of other faces, (b, 3, m, n), to guess what was dropped."""
+        whole = BlockDCT(self.size, block=self.block, up=self.up, keep_dc=True).to(pixels.device)
+        found: Tensor = whole(pixels).reshape(pixels.shape[0], 3, self.block**2, *self.blocks)[:, :, 0]
+        return found
+
+
+def _sum(weight: Tensor, values: Tensor, index: Tensor, *, axis: int) -> Tensor:
+    """Add up ``weight[..., s]`` times the values at the s-th neighbour along an axis."""
+    total = weight[..., 0] * values.index_select(axis, index[0])
+    for s in range(1, index.shape[0]):
+        total.addcmul_(weight[..., s], values.index_select(axis, index[s]))
+    return total
