@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -17,7 +18,7 @@ from faceblind.frequency.sensitivity import Sensitivity, SensitivityMeter, load_
 
 torch = pytest.importorskip("torch")
 
-import itertools
+
 
 from faceblind.frequency.noise import LaplaceBudget, OfficialNoiseWarning, unit_laplace  # noqa: E402
 from faceblind.frequency.releases.dctdp import DctDp  # noqa: E402

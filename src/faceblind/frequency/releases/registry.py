@@ -1,0 +1,67 @@
+"""Which releases there are, by kind and by the names of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from faceblind._errors import UsageError
+from faceblind.frequency.releases.base import Release
+from faceblind.frequency.releases.cloak import Cloak
+from faceblind.frequency.releases.dctdp import DctDp
+from faceblind.frequency.releases.instahide import InstaHide
+from faceblind.frequency.releases.peep import Peep
+from faceblind.frequency.releases.rgb import Rgb
+
+KINDS: Mapping[str, type[Release]] = {cls.kind: cls for cls in (DctDp, Rgb, Peep, Cloak, InstaHide)}
+
+PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "dctdp": ("dctdp", {}),
+    "dctdp-uniform": ("dctdp", {"budgets": "uniform"}),
+    "dctdp-official": ("dctdp", {"official": True}),
+    "dctdp-dc": ("dctdp", {"keep_dc": True}),
+    "dct-clean": ("dctdp", {"noise": False}),
+    "rgb-noise": ("dctdp", {"frequency": False}),
+    "rgb": ("rgb", {}),
+    "peep": ("peep", {}),
+    "cloak": ("cloak", {}),
+    "instahide": ("instahide", {}),
+}
+"""What the command line calls releases: the paper's, its ablations, the published code's, and the baselines."""
+
+
+def open_release(kind: str, size: tuple[int, int], config: Mapping[str, Any]) -> Release:
+    """Make a release from its kind and options.
+
+    Raises
+    ------
+    UsageError
+        An unknown kind or option, or a value out of range.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"unknown release {kind!r}; there are {', '.join(KINDS)}")
+    try:
+        return KINDS[kind](size, **config)
+    except TypeError as error:
+        raise UsageError(f"release {kind}: {error}; it takes {', '.join(_options(kind)) or 'no options'}") from error
+
+
+def preset(name: str) -> tuple[str, dict[str, Any]]:
+    """Return kind and options behind a name of the command line.
+
+    Raises
+    ------
+    UsageError
+        An unknown name.
+    """
+    if name not in PRESETS:
+        raise UsageError(f"unknown release {name!r}; there are {', '.join(PRESETS)}")
+    kind, config = PRESETS[name]
+    return kind, dict(config)
+
+
+def _options(kind: str) -> list[str]:
+    from inspect import Parameter, signature
+
+    keywords = signature(KINDS[kind]).parameters.values()
+    return [p.name for p in keywords if p.kind is Parameter.KEYWORD_ONLY]
