@@ -19,7 +19,6 @@ from faceblind.frequency.sensitivity import Sensitivity, SensitivityMeter, load_
 torch = pytest.importorskip("torch")
 
 
-
 from faceblind.frequency.noise import LaplaceBudget, OfficialNoiseWarning, unit_laplace  # noqa: E402
 from faceblind.frequency.releases.dctdp import DctDp  # noqa: E402
 

@@ -142,7 +142,10 @@ class LaplaceBudget(nn.Module):
         noise = unit_laplace((count, *self.shape), generator, device=values.device)
         if self.loc is not None:
             return values + (self.loc + self.scale() * noise)
-        return torch.addcmul(self.clip(values), self.scale(), noise)
+        if values.requires_grad:
+            return torch.addcmul(self.clip(values), self.scale(), noise)
+        released: Tensor = _Perturb.apply(self.clip(values), self.scale(), noise)  # type: ignore[no-untyped-call]
+        return released
 
     def account(self, names: tuple[str, ...] = ()) -> BudgetAccount:
         """Account for the budgets as they are now."""
@@ -159,6 +162,26 @@ class LaplaceBudget(nn.Module):
     def extra_repr(self) -> str:
         """Say the budget."""
         return f"shape={self.shape}, eps_mean={self.eps_mean:g}, learned={self.learned}, official={self.official}"
+
+
+class _Perturb(torch.autograd.Function):
+    """``values + scale * noise`` with a gradient for the scale alone, summed over faces without a batch of products."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, scale: Tensor, noise: Tensor) -> Tensor:
+        """Add noise."""
+        ctx.save_for_backward(noise)
+        return torch.addcmul(values, scale, noise)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
+        """Return the gradient of the scale."""
+        (noise,) = ctx.saved_tensors
+        (gradient,) = gradients
+        total = torch.zeros_like(noise[0])
+        for each, drawn in zip(gradient, noise, strict=True):
+            total.addcmul_(each, drawn)
+        return None, total, None
 
 
 def unit_laplace(

@@ -105,7 +105,7 @@ class _Run:
             self.model = Recogniser(recipe)
             self.head = MarginHead(recipe.head, recipe.embedding, int(label.max()) + 1, s=recipe.s, m=recipe.m)
         self.model.to(self.device)
-        self.model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model.lay_out()
         self.head.to(self.device)
         self.modules: dict[str, nn.Module] = {
             "release": self.model.release,
@@ -200,7 +200,7 @@ class _Run:
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)  # dropout knows no generator of its own
             released = self.model.release(pixels.to(self.device), noise)
-            tensor = released.tensor.contiguous(memory_format=torch.channels_last)
+            tensor = released.tensor.contiguous(memory_format=self.model.layout)
             with torch.autocast(self.device.type, dtype=self.kind, enabled=self.recipe.precision != "float32"):
                 embedded = self.model.backbone(tensor)
             cosines = self.head.cosines(embedded)
