@@ -1,0 +1,170 @@
+"""The face behind noised coefficients: least squares over overlapping blocks, with what public faces look like as prior.
+
+Enlarging makes neighbouring blocks share pixels, so the coefficients of an image are many linear equations in few pixels.
+Dropping DC takes one unknown per plane out of their reach, the mean; everything else is still determined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from faceblind.frequency.bands import bands, dct_matrix
+from faceblind.frequency.torch_bdct import BlockDCT
+
+LEAST_SIGMA = 0.05
+"""Deviation that coefficients are given at least: they are computed in float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class FacePrior:
+    """Mean and variance of public faces, in a basis where their values hardly depend on each other.
+
+    Attributes
+    ----------
+    mean : (3, H, W) float64
+        Mean planes.
+    variance : (3, H, W) float64
+        Of the two-dimensional DCT of the planes about their mean; entry (0, 0) is that of the overall brightness.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    @classmethod
+    def of(cls, planes: Tensor) -> FacePrior:
+        """Estimate from the planes of public faces, (n, 3, H, W)."""
+        mean = planes.mean(dim=0)
+        found = whole_dct(planes - mean).square().mean(dim=0)
+        return cls(mean, found.clamp_min(float(found.max()) * 1e-9))
+
+
+def whole_dct(planes: Tensor) -> Tensor:
+    """Take the orthonormal DCT of whole planes (..., H, W)."""
+    rows, columns = _basis(planes)
+    return rows @ planes @ columns.T
+
+
+def whole_inverse(values: Tensor) -> Tensor:
+    """Undo `whole_dct`."""
+    rows, columns = _basis(values)
+    return rows.T @ values @ columns
+
+
+def _basis(planes: Tensor) -> tuple[Tensor, Tensor]:
+    height, width = planes.shape[-2:]
+    rows, columns = (torch.from_numpy(dct_matrix(n)).to(planes) for n in (height, width))
+    return rows, columns
+
+
+class Wiener:
+    """Estimate planes from coefficients with noise of known deviation: the mean of the posterior under a Gaussian prior.
+
+    Parameters
+    ----------
+    transform
+        The block DCT that was released.
+    sigma : (C, m, n)
+        Deviation of the noise of each coefficient.
+    prior
+        Of the faces.
+    keep
+        Frequencies whose noise hides the signal at every place tell nothing: those up to the last useful one are used.
+    """
+
+    def __init__(self, transform: BlockDCT, sigma: Tensor, prior: FacePrior, *, signal: Tensor | None = None) -> None:
+        block = transform.block
+        rows, columns = (bands(n, block, transform.up) for n in transform.size)
+        per = block * block
+        grid = torch.full((3, per, *transform.blocks), torch.inf, dtype=torch.float64)
+        grid[:, 0 if transform.keep_dc else 1 :] = sigma.double().view(3, -1, *transform.blocks)
+        weight = 1 / grid.clamp_min(LEAST_SIGMA).square()
+        if signal is not None:
+            # Channels whose best place has a thousandth of the noise's power in signal are left out: they cost time.
+            power = torch.zeros((3, per), dtype=torch.float64)
+            power[:, 0 if transform.keep_dc else 1 :] = signal.double().square().view(3, -1)
+            weight[(weight.amax(dim=(2, 3)) * power) < 1e-3] = 0
+        self.weight = weight.view(3, block, block, *transform.blocks)
+        useful = self.weight.amax(dim=(0, 3, 4)) > 0
+        self.last = tuple(int(useful.any(dim=1 - axis).nonzero().max()) + 1 if useful.any() else 1 for axis in (0, 1))
+        self.weight = self.weight[:, : self.last[0], : self.last[1]].contiguous()
+        self.rows = torch.from_numpy(np.array(rows.matrix[: self.last[0]]))
+        self.columns = torch.from_numpy(np.array(columns.matrix[: self.last[1]]))
+        self.transform, self.prior = transform, prior
+        self._diagonal = self._approximate_diagonal()
+
+    def _apply(self, planes: Tensor) -> Tensor:
+        half = torch.einsum("bphw,vnw->bpvhn", planes, self.columns)
+        return torch.einsum("umh,bpvhn->bpuvmn", self.rows, half)
+
+    def _adjoint(self, values: Tensor) -> Tensor:
+        half = torch.einsum("umh,bpuvmn->bpvhn", self.rows, values)
+        return torch.einsum("bpvhn,vnw->bphw", half, self.columns)
+
+    def _normal(self, unknown: Tensor) -> Tensor:
+        """Apply the matrix of the normal equations, prior included, to values in the basis of the prior."""
+        inner = self._adjoint(self.weight * self._apply(whole_inverse(unknown)))
+        return whole_dct(inner) + unknown / self.prior.variance
+
+    def _approximate_diagonal(self) -> Tensor:
+        """Return the diagonal of the normal equations if every channel had its mean weight everywhere."""
+        height, width = self.transform.size
+        a = (self.rows @ torch.from_numpy(dct_matrix(height)).T).square().sum(dim=1)
+        b = (self.columns @ torch.from_numpy(dct_matrix(width)).T).square().sum(dim=1)
+        return torch.einsum("puv,uk,vl->pkl", self.weight.mean(dim=(3, 4)), a, b) + 1 / self.prior.variance
+
+    def estimate(
+        self,
+        coefficients: Tensor,
+        *,
+        brightness: Tensor | None = None,
+        steps: int = 150,
+        tolerance: float | None = None,
+    ) -> Tensor:
+        """Return planes (b, 3, H, W) for coefficients (b, C, m, n), by conjugate gradients.
+
+        Parameters
+        ----------
+        brightness : (b, 3), optional
+            The mean of each plane, where it is known; public faces stand in for it otherwise.
+        tolerance
+            Of the residual; by default far below what noise leaves uncertain.
+        """
+        block, start = self.transform.block, 0 if self.transform.keep_dc else 1
+        count = coefficients.shape[0]
+        full = torch.zeros((count, 3, block * block, *self.transform.blocks), dtype=torch.float64)
+        full[:, :, start:] = coefficients.double().view(count, 3, -1, *self.transform.blocks)
+        observed = full.view(count, 3, block, block, *self.transform.blocks)[:, :, : self.last[0], : self.last[1]]
+        mean = self.prior.mean.double()[None]
+        right = whole_dct(self._adjoint(self.weight * (observed - self._apply(mean))))
+        found = torch.zeros_like(right)
+        rest = right.clone()
+        step = rest / self._diagonal
+        product = (rest * step).sum(dim=(1, 2, 3), keepdim=True)
+        if tolerance is None:
+            tolerance = 1e-6 if float(self.weight.max()) >= 1 else 3e-3
+        goal = product * tolerance**2
+        for _ in range(steps):
+            turned = self._normal(step)
+            length = product / (step * turned).sum(dim=(1, 2, 3), keepdim=True).clamp_min(1e-300)
+            found += length * step
+            rest -= length * turned
+            prepared = rest / self._diagonal
+            fresh = (rest * prepared).sum(dim=(1, 2, 3), keepdim=True)
+            if (fresh <= goal).all():
+                break
+            step = prepared + fresh / product.clamp_min(1e-300) * step
+            product = fresh
+        planes = mean + whole_inverse(found)
+        if brightness is not None:
+            planes = planes + (brightness.double() - planes.mean(dim=(2, 3)))[:, :, None, None]
+        return planes
+
+
+def rgb_of(transform: BlockDCT, planes: Tensor) -> Tensor:
+    """Turn planes into RGB pixels (b, 3, H, W), clipped to 0..255."""
+    shifted = planes + transform.offset.to(planes)
+    return torch.einsum("cp,bphw->bchw", transform.to_rgb.to(planes), shifted).clamp(0, 255)
