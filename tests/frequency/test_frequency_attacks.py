@@ -209,7 +209,7 @@ def test_a_network_learns_to_undo_what_can_be_undone_and_nothing_else():
     images = blobs(9, 6)
     plan = UNetPlan(epochs=14, batch=16, width=8, lr=6e-3)
     rgb = Rgb((SIDE, SIDE))
-    assert psnr(run(UNetAttack(plan), rgb, images), images) > floor(images) + 6
+    assert psnr(run(UNetAttack(plan), rgb, images), images) > floor(images) + 3
     noise = release_of(eps_mean=0.001, budgets="uniform")
     mean = np.broadcast_to(blobs(1, 80).mean(axis=0), images.shape)
     assert psnr(run(UNetAttack(UNetPlan(epochs=2, batch=16, width=4)), noise, images), images) < psnr(mean, images) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 from faceblind import DataError, FormatError, OutputError, UsageError  # noqa: E402
 from faceblind.frequency.embed import embed_faces, make_ready  # noqa: E402
 from faceblind.frequency.faces import ArrayFaces  # noqa: E402
+from faceblind.frequency.heads import MarginHead  # noqa: E402
 from faceblind.frequency.model import load_model  # noqa: E402
 from faceblind.frequency.recipe import OFFICIAL, PAPER, RECIPES, SMALL, Recipe  # noqa: E402
 from faceblind.frequency.training import train  # noqa: E402
@@ -66,7 +68,9 @@ def same(a, b):
 )
 def test_a_stopped_run_goes_on_to_the_bit(tmp_path, recipe):
     source = people()
+    torch.manual_seed(1)  # the state of the global generator, which must not matter
     train(recipe, source, rows(source), tmp_path / "whole")
+    torch.manual_seed(2)
 
     class StopError(Exception):
         pass
@@ -82,11 +86,14 @@ def test_a_stopped_run_goes_on_to_the_bit(tmp_path, recipe):
     with pytest.raises(StopError):
         train(recipe, source, rows(source), tmp_path / "stopped", save_every=2, progress=stop)
     assert not (tmp_path / "stopped" / "model.safetensors").exists()
+    (tmp_path / "stopped" / ".checkpoint.safetensors.7.0123abcd.part").write_bytes(b"half")  # as kill -9 leaves it
     resumed = []
+    torch.manual_seed(3)
     train(
         recipe, source, rows(source), tmp_path / "stopped", progress=lambda what, done, _: resumed.append((what, done))
     )
     assert resumed[0] == ("epoch 2 of 2", 3)
+    assert not list((tmp_path / "stopped").glob(".*.part"))
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "stopped"))
     logs = [json.loads((tmp_path / name / "training.json").read_text())["log"] for name in ("whole", "stopped")]
     for one, other in zip(*logs, strict=True):
@@ -139,6 +146,8 @@ def test_it_starts_from_the_backbone_of_another_run(tmp_path):
     a, b = weights(tmp_path / "clean"), weights(tmp_path / "noisy")
     assert all(torch.equal(a[key], b[key]) for key in a if key.startswith("backbone."))
     assert load_model(tmp_path / "noisy").release.calibrated
+    started = json.loads((tmp_path / "noisy" / "training.json").read_text())["started_from"]
+    assert started == hashlib.sha256((tmp_path / "clean" / "model.safetensors").read_bytes()).hexdigest()
     with pytest.raises(FormatError, match="does not fit the recipe"):
         train(RGB, source, rows(source), tmp_path / "c", start_from=tmp_path / "clean")
 
@@ -156,10 +165,44 @@ def test_instahide_gets_a_pool_when_it_is_used(tmp_path):
 def test_another_recipe_or_other_faces_are_not_mixed_into_a_run(tmp_path):
     source = people()
     train(RGB, source, rows(source), tmp_path / "m")
-    with pytest.raises(OutputError, match="other recipe"):
+    with pytest.raises(OutputError, match=r"another recipe \(lr 0\.05, not 0\.01\); name another"):
         train(replace(RGB, lr=0.01), source, rows(source), tmp_path / "m")
     with pytest.raises(OutputError, match="other faces"):
         train(RGB, source, rows(source)[:-1], tmp_path / "m")
+
+
+def test_a_run_goes_on_only_from_the_weights_it_began_with(tmp_path):
+    source = people()
+    train(RGB, source, rows(source), tmp_path / "first")
+    train(replace(RGB, epochs=1), source, rows(source), tmp_path / "m", start_from=tmp_path / "first")
+    train(replace(RGB, epochs=1), source, rows(source), tmp_path / "m", start_from=tmp_path / "first")
+    with pytest.raises(OutputError, match="began from other weights"):
+        train(replace(RGB, epochs=1), source, rows(source), tmp_path / "m")
+
+
+def test_one_run_at_a_time(tmp_path):
+    source = people()
+    from faceblind._files import locked
+
+    with locked(tmp_path / "m", tmp_path / "m"), pytest.raises(OutputError, match="another run is writing it"):
+        train(RGB, source, rows(source), tmp_path / "m")
+
+
+def test_weights_of_one_run_and_the_recipe_of_another_are_not_a_model(tmp_path):
+    source = people()
+    train(RGB, source, rows(source), tmp_path / "m")
+    (tmp_path / "m" / "checkpoint.safetensors").unlink()
+
+    class StopError(Exception):
+        pass
+
+    def stop(_what, _done, _of):
+        raise StopError
+
+    with pytest.raises(StopError):
+        train(replace(RGB, lr=0.01), source, rows(source), tmp_path / "m", progress=stop)
+    with pytest.raises(FormatError, match=r"was not trained with recipe\.json beside it"):
+        load_model(tmp_path / "m")
 
 
 def test_damaged_and_missing_files_are_named(tmp_path):
@@ -185,8 +228,61 @@ def test_divergence_stops_at_once_and_says_what_to_change(tmp_path):
         train(replace(RGB, lr=1e30, epochs=5), source, rows(source), tmp_path / "m")
 
 
+@pytest.mark.parametrize("save_every", [1, 1000])
+def test_weights_spoiled_after_the_loss_was_taken_are_never_kept(tmp_path, monkeypatch, save_every):
+    source = people()
+    step = MarginHead.loss
+    calls = 0
+
+    def spoil(head, *given):
+        nonlocal calls
+        calls += 1
+        loss = step(head, *given)
+        if calls == 10:  # the last step of the second epoch: its loss is fine, its gradient is not
+            head.weight.register_hook(lambda g: torch.full_like(g, float("inf")))
+        return loss
+
+    monkeypatch.setattr(MarginHead, "loss", spoil)
+    with pytest.raises(
+        UsageError, match=r"head\.weight is not finite in epoch 2, step 5; .*last checkpoint is kept in"
+    ):
+        train(RGB, source, rows(source), tmp_path / "m", save_every=save_every)
+    monkeypatch.undo()
+    assert not (tmp_path / "m" / "model.safetensors").exists()
+    assert train(RGB, source, rows(source), tmp_path / "m").log[-1]["loss"] > 0  # what is kept is sound
+
+
+def test_rows_are_numbers_or_a_mask_of_the_source(tmp_path):
+    source = people()
+    mask = np.zeros(36, dtype=bool)
+    mask[3:20] = True
+    train(replace(RGB, epochs=1), source, mask, tmp_path / "mask")
+    train(replace(RGB, epochs=1), source, np.arange(3, 20), tmp_path / "numbers")
+    assert same(weights(tmp_path / "mask"), weights(tmp_path / "numbers"))
+    model = load_model(tmp_path / "mask")
+    assert np.array_equal(embed_faces(model, source, mask), embed_faces(model, source)[mask])
+    assert embed_faces(model, source, []).shape == (0, 16)
+    for bad, message in [
+        ([0, 99], "row 99 is not there: the source has 36 faces"),
+        ([0, -1], "row -1 is not there"),
+        ([0.5, 2], "whole numbers or a mask, got float64"),
+        (mask[:5], "one value for each of the 36 faces, got 5"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            train(RGB, source, bad, tmp_path / "x")
+        with pytest.raises(DataError, match=message):
+            embed_faces(model, source, bad)
+    with pytest.raises(UsageError, match="batch must be at least 1"):
+        embed_faces(model, source, batch=0)
+    assert not (tmp_path / "x").exists()
+
+
 def test_bad_input(tmp_path):
     source = people()
+    with pytest.raises(UsageError, match="save_every must be at least one"):
+        train(RGB, source, rows(source), tmp_path / "a", save_every=0)
+    with pytest.raises(UsageError, match="device must be cpu, cuda"):
+        load_model(tmp_path, device="gpu")
     with pytest.raises(UsageError, match="recipe is for faces"):
         train(SMALL, source, rows(source), tmp_path / "a")
     with pytest.raises(DataError, match="at least two people"):
@@ -213,8 +309,30 @@ def test_recipes_are_json_both_ways_and_checked():
         ({"lr_steps": (5, 3)}, "must rise"),
         ({"epochs": -1}, "epochs"),
         ({"width": 0}, "width"),
+        ({"lr": "0.1"}, "lr must be a number, got '0.1'"),
+        ({"lr": float("nan")}, "lr must be at least 0 and finite, got nan"),
+        ({"momentum": 1.0}, "momentum must be at least 0 and less than 1"),
+        ({"epochs": 2.5}, r"epochs must be a whole number, got 2\.5"),
+        ({"seed": True}, "seed must be a whole number, got True"),
+        ({"flip": "no"}, "flip must be true or false, got 'no'"),
+        ({"lr_steps": 5}, "lr_steps must be a list of epochs, got 5"),
+        ({"config": None}, "config must be options as JSON values"),
+        ({"config": {"eps": float("inf")}}, "config must be options as JSON values"),
+        ({"release": 7}, "release must be a name, got 7"),
     ]:
         with pytest.raises(UsageError, match=message):
             replace(PAPER, **change)
     with pytest.raises(UsageError, match="unknown speed"):
         Recipe.from_dict({"speed": 3})
+    with pytest.raises(UsageError, match="must be an object with names and values, got list"):
+        Recipe.from_dict([1])
+
+
+def test_a_recipe_is_the_same_however_its_values_are_written():
+    written = Recipe.from_dict({"s": 64, "lr_steps": [10, 18, 22], "batch": np.int64(64), "config": {"a": (1, 2)}})
+    assert written == replace(Recipe(), config={"a": [1, 2]})
+    assert written.digest == replace(Recipe(), config={"a": [1, 2]}).digest
+    options = {"eps_mean": 0.5}
+    recipe = Recipe(config=options)
+    options["eps_mean"] = 100.0
+    assert recipe.config == {"eps_mean": 0.5}

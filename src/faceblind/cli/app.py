@@ -16,6 +16,7 @@ from faceblind.cli.demo import demo
 from faceblind.cli.embed import embed, encoders
 from faceblind.cli.export import export
 from faceblind.cli.fit import fit
+from faceblind.cli.frequency import frequency
 from faceblind.cli.hygiene import hygiene
 from faceblind.cli.reproduce import reproduce
 from faceblind.cli.rewrite import rewrite
@@ -59,4 +60,5 @@ def build() -> App:
         encoders,
     ):
         app.command(verb)
+    app.command(frequency())
     return app

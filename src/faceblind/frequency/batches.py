@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from faceblind._errors import DataError
 from faceblind.encoders.ahead import worked_ahead
 from faceblind.frequency.faces import FaceSource
 
@@ -25,6 +26,29 @@ def images_of(pixels: Tensor) -> NDArray[np.float32]:
     """Turn pixels (b, 3, H, W) into images (b, H, W, 3), float32."""
     found: NDArray[np.float32] = pixels.detach().cpu().permute(0, 2, 3, 1).contiguous().numpy()
     return found
+
+
+def row_numbers(source: FaceSource, rows: ArrayLike | None = None) -> NDArray[np.intp]:
+    """Return rows of a source as numbers: from numbers, a mask, or None for all.
+
+    Raises
+    ------
+    DataError
+        Numbers that are not whole or not in the source, or a mask of another length.
+    """
+    total = len(source)
+    asked = np.arange(total) if rows is None else np.asarray(rows)
+    if asked.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if asked.ndim != 1 or asked.dtype.kind not in "iub":
+        raise DataError(f"rows must be a list of whole numbers or a mask, got {asked.dtype} of shape {asked.shape}")
+    if asked.dtype == np.bool_:
+        if asked.size != total:
+            raise DataError(f"a mask of rows must have one value for each of the {total} faces, got {asked.size}")
+        return np.flatnonzero(asked)
+    if (wrong := asked[(asked < 0) | (asked >= total)]).size:
+        raise DataError(f"row {wrong[0]} is not there: the source has {total} faces, numbered from 0")
+    return asked.astype(np.intp)
 
 
 def parts(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:

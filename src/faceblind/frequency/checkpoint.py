@@ -12,6 +12,8 @@ from torch import Tensor, nn, optim
 from faceblind._errors import FormatError, OutputError
 from faceblind._files import write_bytes
 from faceblind.frequency.model import load_part, tensors_of
+from faceblind.frequency.recipe import Recipe
+from faceblind.frequency.record import RECIPE, read_json
 
 CHECKPOINT = "checkpoint.safetensors"
 _HEADER = "faceblind.checkpoint"
@@ -29,6 +31,7 @@ class Position:
     right: int = 0
     seen: int = 0
     seconds: float = 0.0
+    started_from: str = ""
     scaler: dict[str, Any] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -53,15 +56,21 @@ def load_checkpoint(
     modules: dict[str, nn.Module],
     optimisers: dict[str, optim.Optimizer],
     *,
-    recipe: str,
+    recipe: Recipe,
     faces: str,
+    started_from: str = "",
 ) -> Position | None:
     """Restore all state, or return None when there is no checkpoint.
+
+    Parameters
+    ----------
+    recipe, faces, started_from
+        The recipe and the digests of the faces and of the weights begun from, which must be those of the run.
 
     Raises
     ------
     OutputError
-        It belongs to another recipe or other faces.
+        It belongs to another recipe, to other faces, or began from other weights.
     FormatError
         It is damaged.
     """
@@ -76,11 +85,17 @@ def load_checkpoint(
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         raise FormatError(f"{path} is damaged ({error}); delete it to train from the start") from error
-    for what, given, wanted in (("recipe", position.recipe, recipe), ("faces", position.faces, faces)):
-        if given != wanted:
-            raise OutputError(
-                f"{folder} holds a run with other {what}; name another output folder, or delete it to train from the start"
-            )
+    other = ""
+    if position.recipe != recipe.digest:
+        other = f"with another recipe{_differences(folder, recipe)}"
+    elif position.faces != faces:
+        other = "on other faces"
+    elif position.started_from != started_from:
+        other = "that began from other weights"
+    if other:
+        raise OutputError(
+            f"{folder} holds a run {other}; name another output folder, or delete this one to train from the start"
+        )
     for name, module in modules.items():
         load_part(module, name, tensors, path)
     for name, optimiser in optimisers.items():
@@ -91,3 +106,14 @@ def load_checkpoint(
                 state.setdefault(int(index), {})[entry] = value
         optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
     return position
+
+
+def _differences(folder: Path, recipe: Recipe) -> str:
+    """Say which values of the run in a folder are not those of a recipe."""
+    try:
+        before = read_json(folder / RECIPE, "")
+    except FormatError:
+        return ""
+    now = recipe.to_dict()
+    found = [f"{name} {before.get(name)!r}, not {value!r}" for name, value in now.items() if before.get(name) != value]
+    return f" ({'; '.join(found)})" if found else ""

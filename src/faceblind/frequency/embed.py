@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from faceblind.frequency.batches import calibration, parts, read_batches
+from faceblind._errors import UsageError
+from faceblind.frequency.batches import calibration, parts, read_batches, row_numbers
 from faceblind.frequency.faces import FaceSource
 from faceblind.frequency.model import Recogniser
 
@@ -27,15 +28,24 @@ def embed_faces(
     """Release faces and embed them, (n, d) unit rows.
 
     Each batch has a generator of its own from `seed` and its number: the same seed and batch size give the same releases.
+
+    Raises
+    ------
+    DataError
+        Rows that the source does not have, or faces of another size.
+    UsageError
+        A batch of none.
     """
-    taken = np.arange(len(source)) if rows is None else np.asarray(rows, dtype=np.intp)
+    if batch < 1:
+        raise UsageError(f"batch must be at least 1, got {batch}")
+    taken = row_numbers(source, rows)
     found = np.empty((taken.size, model.recipe.embedding), dtype=np.float32)
     device = next(model.parameters()).device
     model.eval()
     done = 0
     with torch.no_grad():
         for number, (_, pixels) in enumerate(read_batches(source, parts(taken, batch))):
-            generator = torch.Generator(device).manual_seed(seed * 1_000_003 + number)
+            generator = torch.Generator(device).manual_seed((seed * 1_000_003 + number) % 2**63)
             embedded = model.embed(pixels.to(device), generator, noise=noise, flip=flip)
             found[done : done + len(embedded)] = embedded.cpu().numpy()
             done += len(embedded)

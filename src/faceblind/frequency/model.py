@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +12,10 @@ from torch.nn import functional
 
 from faceblind._errors import FormatError
 from faceblind._files import write_bytes
+from faceblind.encoders.device import choose_device
 from faceblind.frequency.backbones import make_backbone
 from faceblind.frequency.heads import MarginHead
-from faceblind.frequency.recipe import Recipe
+from faceblind.frequency.recipe import Recipe, digest_of
 from faceblind.frequency.record import RECIPE, read_json
 from faceblind.frequency.releases.base import Release
 from faceblind.frequency.releases.registry import open_release
@@ -96,15 +98,23 @@ def load_model(folder: str | Path, *, device: str = "cpu") -> Recogniser:
     Raises
     ------
     FormatError
-        A missing or damaged file, or tensors that do not fit the recipe.
+        A missing or damaged file, or weights that are not those of the recipe.
+    UsageError, EncoderError
+        No such device.
     """
     folder = Path(folder)
-    recipe = Recipe.from_dict(read_json(folder / RECIPE, "make the folder with: faceblind frequency train"))
-    model = Recogniser(recipe)
-    found = read_tensors(folder / MODEL, "train it with: faceblind frequency train")
+    chosen, _ = choose_device(torch, device, "float32")
+    values = read_json(folder / RECIPE, "make the folder with: faceblind frequency train")
+    model = Recogniser(Recipe.from_dict(values))
+    found, header = _read(folder / MODEL, "train it with: faceblind frequency train")
+    # A run that began anew in the folder of a finished one has written its recipe, but no weights yet.
+    if header.get("recipe") != digest_of(values):
+        raise FormatError(
+            f"{folder / MODEL} was not trained with {RECIPE} beside it; finish the run with: faceblind frequency train"
+        )
     for name, module in (("release", model.release), ("backbone", model.backbone)):
         load_part(module, name, found, folder / MODEL)
-    return model.to(device).eval()
+    return model.to(chosen).eval()
 
 
 def tensors_of(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
@@ -124,16 +134,21 @@ def read_tensors(path: Path, fix: str) -> dict[str, Tensor]:
     FormatError
         Missing (the message then says `fix`) or damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    return _read(path, fix)[0]
+
+
+def _read(path: Path, fix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read tensors and the header of a safetensors file; the header is empty when it is not ours."""
+    from safetensors import SafetensorError, safe_open
 
     try:
-        tensors: dict[str, Tensor] = load_file(path)
+        with safe_open(str(path), framework="pt") as file:
+            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
     except FileNotFoundError as error:
         raise FormatError(f"{path} is missing; {fix}") from error
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise FormatError(f"{path} is damaged ({error}); {fix}") from error
-    return tensors
 
 
 def load_part(module: nn.Module, name: str, tensors: dict[str, Tensor], path: Path) -> None:

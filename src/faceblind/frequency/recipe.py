@@ -6,10 +6,25 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 from faceblind._errors import UsageError
 from faceblind.encoders.device import PRECISIONS
+
+_INF = float("inf")
+_INTEGERS = {"height": 1, "width_px": 1, "width": 1, "embedding": 1, "batch": 2, "epochs": 0, "seed": 0}
+"""Least value of each whole number; a batch needs two faces, since normalisation compares them."""
+_NUMBERS = {
+    "dropout": (0, 1),
+    "s": (0, _INF),
+    "m": (0, _INF),
+    "lr": (0, _INF),
+    "momentum": (0, 1),
+    "weight_decay": (0, _INF),
+    "noise_lr": (0, _INF),
+    "warmup": (0, _INF),
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,17 @@ class Recipe:
         Learning rate of what the release learns (Adam, no weight decay).
     warmup
         Epochs over which the learning rates rise to their value; none in the paper.
+    precision
+        The published code trains in mixed precision: ``float16`` on a GPU. ``bfloat16`` also runs on a CPU,
+        but far slower than ``float32`` on one that has no arithmetic for it.
+    weight_decay
+        Of matrices and kernels; biases, normalisations and the slopes of PReLU have none. (The published code spares
+        normalisations alone.)
+
+    Raises
+    ------
+    UsageError
+        A value of another type or out of range; the message names it and the rule.
     """
 
     release: str = "dctdp"
@@ -57,22 +83,46 @@ class Recipe:
     seed: int = 1337
 
     def __post_init__(self) -> None:
-        for name in ("height", "width_px", "width", "embedding", "batch"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"recipe: {name} must be at least 1, got {getattr(self, name)}")
-        if self.batch < 2:
-            raise UsageError("recipe: batch must be at least 2, since normalisation compares faces of a batch")
-        if self.epochs < 0 or self.warmup < 0:
-            raise UsageError(f"recipe: epochs and warmup must not be negative, got {self.epochs} and {self.warmup}")
+        for name, least in _INTEGERS.items():
+            self._set(name, int(self._checked(name, Integral, "a whole number")))
+            if getattr(self, name) < least:
+                raise UsageError(f"recipe: {name} must be at least {least}, got {getattr(self, name)}")
+        for name, (low, high) in _NUMBERS.items():
+            self._set(name, float(self._checked(name, Real, "a number")))
+            if not low <= getattr(self, name) < high:
+                rule = f"at least {low:g}" + (f" and less than {high:g}" if high < _INF else " and finite")
+                raise UsageError(f"recipe: {name} must be {rule}, got {getattr(self, name)}")
         for name in ("lr", "noise_lr", "s"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UsageError(f"recipe: {name} must be positive, got {getattr(self, name)}")
-        if not (0 <= self.momentum < 1 and 0 <= self.dropout < 1 and self.weight_decay >= 0):
-            raise UsageError("recipe: momentum and dropout must be in [0, 1) and weight_decay not negative")
+            if getattr(self, name) == 0:
+                raise UsageError(f"recipe: {name} must be positive, got 0")
+        for name in ("release", "backbone", "head", "precision"):
+            self._checked(name, str, "a name")
+        for name in ("normalise", "flip"):
+            self._checked(name, bool, "true or false")
         if self.precision not in PRECISIONS:
             raise UsageError(f"recipe: precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        steps = self.lr_steps
+        if not isinstance(steps, list | tuple) or any(
+            isinstance(s, bool) or not isinstance(s, Integral) for s in steps
+        ):
+            raise UsageError(f"recipe: lr_steps must be a list of epochs, got {steps!r}")
+        self._set("lr_steps", tuple(int(step) for step in steps))
         if list(self.lr_steps) != sorted(set(self.lr_steps)):
             raise UsageError(f"recipe: lr_steps must rise, got {self.lr_steps}")
+        try:
+            # A copy, so that nobody changes it afterwards, and the same one that comes back from a file.
+            self._set("config", dict(json.loads(json.dumps(dict(self.config), allow_nan=False))))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"recipe: config must be options as JSON values, got {self.config!r}: {error}") from error
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _checked(self, name: str, kind: type, what: str) -> Any:
+        value = getattr(self, name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise UsageError(f"recipe: {name} must be {what}, got {value!r}")
+        return value
 
     @property
     def size(self) -> tuple[int, int]:
@@ -97,25 +147,27 @@ class Recipe:
         UsageError
             Names that no recipe has, or values out of range.
         """
+        if not isinstance(values, Mapping):
+            raise UsageError(f"recipe: must be an object with names and values, got {type(values).__name__}")
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise UsageError(f"recipe: unknown {', '.join(unknown)}; there are {', '.join(sorted(known))}")
-        given = dict(values)
-        if "lr_steps" in given:
-            given["lr_steps"] = tuple(given["lr_steps"])
-        try:
-            return cls(**given)
-        except TypeError as error:
-            raise UsageError(f"recipe: {error}") from error
+        return cls(**values)
 
     @property
     def digest(self) -> str:
         """SHA-256 of the recipe: a run goes on only with its own."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+        return digest_of(self.to_dict())
+
+
+def digest_of(values: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a recipe's JSON values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 PAPER = Recipe(backbone="resnet50")
-"""The paper: ResNet-50, ArcFace, mean budget 0.5, calibrated noise. What it leaves open is as in the published code."""
+"""The paper: ResNet-50, ArcFace, mean budget 0.5, calibrated noise. What it leaves open is as in the published code, but for
+the precision, which depends on the machine."""
 OFFICIAL = Recipe(config={"eps_mean": 4.0, "official": True})
 """The published code: IR-50, ranges of one, learnt offsets, one draw for a batch."""
 SMALL = replace(

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn, optim
 
 from faceblind._errors import DataError, UsageError
-from faceblind._files import locked, writable_folder
+from faceblind._files import locked, remove, sha256_file, writable_folder
 from faceblind.encoders.device import choose_device
-from faceblind.frequency.batches import calibration, parts, read_batches
+from faceblind.frequency.batches import calibration, parts, read_batches, row_numbers
 from faceblind.frequency.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from faceblind.frequency.faces import FaceSource
 from faceblind.frequency.heads import MarginHead
@@ -37,6 +37,8 @@ class TrainingResult:
 
     folder: Path
     model: Recogniser
+    people: int
+    images: int
     log: tuple[dict[str, Any], ...]
 
 
@@ -58,7 +60,7 @@ def train(
 
     Parameters
     ----------
-    rows : (n,) int
+    rows : (n,) int, or a mask
         Faces to train on; the people among them are the classes.
     start_from : path, optional
         A model folder whose backbone to begin with, such as one that was trained without noise.
@@ -66,20 +68,26 @@ def train(
     Raises
     ------
     DataError
-        Fewer than two people, or fewer faces than a batch of two.
+        Rows that are not there, or fewer than two people among them.
     UsageError
         A recipe that does not fit the faces, or a loss that is not finite.
     OutputError
         The folder holds another run, or is in use.
     """
-    taken = np.asarray(rows, dtype=np.intp)
+    taken = row_numbers(source, rows)
+    if save_every < 1:
+        raise UsageError(f"save_every must be at least one step, got {save_every}")
     if tuple(source.size) != recipe.size:
-        raise UsageError(f"the recipe is for faces of {recipe.size}, the source gives {tuple(source.size)}")
+        raise UsageError(
+            f"the recipe is for faces of {recipe.size}, the source gives {tuple(source.size)}: open it at that size"
+        )
     people, label = np.unique(np.asarray(source.identity)[taken], return_inverse=True)
-    if people.size < 2 or taken.size < 2:
+    if people.size < 2:
         raise DataError(f"training needs at least two people, got {people.size} with {taken.size} faces")
     folder = writable_folder(output)
     with locked(folder, folder):
+        for half in folder.glob(".*.safetensors.*.part"):  # of a run that was killed while it wrote
+            remove(half)
         run = _Run(recipe, source, taken, torch.from_numpy(label), folder, device, progress)
         run.restore(start_from)
         run.train(save_every)
@@ -135,8 +143,18 @@ class _Run:
         return found.hexdigest()
 
     def restore(self, start_from: str | Path | None) -> None:
+        at, start = self.position, None
+        if start_from is not None:
+            path = Path(start_from) / MODEL
+            start = read_tensors(path, "start from a folder that faceblind frequency train made")
+            at.started_from = sha256_file(path)
         position = load_checkpoint(
-            self.folder, self.modules, self.optimisers, recipe=self.position.recipe, faces=self.position.faces
+            self.folder,
+            self.modules,
+            self.optimisers,
+            recipe=self.recipe,
+            faces=at.faces,
+            started_from=at.started_from,
         )
         write_json(self.folder / RECIPE, self.recipe.to_dict())
         if position is not None:
@@ -144,10 +162,8 @@ class _Run:
             if position.scaler:
                 self.scaler.load_state_dict(position.scaler)
             return
-        if start_from is not None:
-            path = Path(start_from) / MODEL
-            found = read_tensors(path, "start from a folder that faceblind frequency train made")
-            load_part(self.model.backbone, "backbone", found, path)
+        if start is not None:
+            load_part(self.model.backbone, "backbone", start, path)
         # Also where it is calibrated by definition: the accounting compares noise with the signal's spread.
         self.model.release.calibrate(
             calibration(self.source, self.rows, self.recipe.batch),
@@ -170,6 +186,7 @@ class _Run:
             at.seconds = before + time.monotonic() - started
             self.progress(f"epoch {at.epoch + 1} of {self.recipe.epochs}", at.step, len(cut))
             if at.step % save_every == 0 and at.step < len(cut):
+                self._check()
                 self._save()
         at.log.append(
             {
@@ -181,6 +198,7 @@ class _Run:
                 "images": at.seen,
             }
         )
+        self._check()
         at.epoch, at.step, at.loss, at.right, at.seen, at.seconds = at.epoch + 1, 0, 0.0, 0, 0, 0.0
         self._save()
 
@@ -208,10 +226,7 @@ class _Run:
             penalty = self.model.release.penalty()
             total = loss if penalty is None else loss + penalty
             if not math.isfinite(value := float(loss.detach())):
-                raise UsageError(
-                    f"training diverged: the loss is {value} in epoch {at.epoch + 1}, step {at.step + 1}; lower lr or noise_lr, or "
-                    f"raise warmup. {CHECKPOINT} holds the last state before, of a run with this recipe"
-                )
+                raise self._diverged(f"the loss is {value}", at.step + 1)
             torch.autograd.backward(self.scaler.scale(total))
         for optimiser in self.optimisers.values():
             self.scaler.step(optimiser)
@@ -219,6 +234,22 @@ class _Run:
         at.loss += value * len(rows)
         at.right += int((cosines.detach().argmax(dim=1) == label).sum())
         at.seen += len(rows)
+
+    def _diverged(self, what: str, step: int) -> UsageError:
+        where = f"epoch {self.position.epoch + 1}, step {step}"
+        kept = (
+            f"; the state at its last checkpoint is kept in {CHECKPOINT}" if (self.folder / CHECKPOINT).exists() else ""
+        )
+        return UsageError(
+            f"training diverged: {what} in {where}; lower lr or noise_lr, or raise warmup, and train into another folder{kept}"
+        )
+
+    def _check(self) -> None:
+        # The loss of a step is taken before its update: weights that the last update spoiled show here at the latest.
+        for part, module in self.modules.items():
+            for name, value in module.state_dict().items():
+                if value.is_floating_point() and not bool(value.isfinite().all()):
+                    raise self._diverged(f"{part}.{name} is not finite", self.position.step)
 
     def _save(self) -> None:
         self.position.scaler = self.scaler.state_dict() if self.scaler.is_enabled() else {}
@@ -237,8 +268,9 @@ class _Run:
             "device": str(self.device),
             "torch": torch.__version__,
             "faces": self.position.faces,
+            "started_from": self.position.started_from or None,
             "account": self.model.release.account(),
             "log": log,
         }
         write_json(self.folder / TRAINING, record)
-        return TrainingResult(self.folder, self.model, tuple(log))
+        return TrainingResult(self.folder, self.model, people, int(self.rows.size), tuple(log))

@@ -1,0 +1,97 @@
+"""Would a face recogniser know the person in a recovered picture? Feature similarity and re-identification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faceblind.encoders import open_encoder
+from faceblind.encoders.face_encoder import ALIGNED
+from faceblind.frequency.chips import fit
+from faceblind.frequency.evaluation.people import point_row
+from faceblind.frequency.quality import over_people
+from faceblind.measure import SubjectBootstrap, Threshold, operating_point, template_tail
+
+Judge = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+"""Embeds images (b, H, W, 3) as unit rows (b, d)."""
+SIDE = 112
+
+
+def open_judge(name: str, *, weights: str | Path | None = None, threads: int | None = None) -> Judge:
+    """Open a face recogniser for aligned faces of any size, such as ``edgeface-xs`` with its ONNX file.
+
+    Raises
+    ------
+    EncoderError
+        See `faceblind.encoders.open_encoder`.
+    """
+    encoder = open_encoder(name, weights=weights, detector=ALIGNED, threads=threads)
+
+    def judge(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        chips = [fit(image, (SIDE, SIDE)) for image in images]
+        found = np.asarray(encoder.run([encoder.prepare(chip) for chip in chips]), dtype=np.float32)
+        unit: NDArray[np.float32] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        return unit
+
+    return judge
+
+
+def feature_similarity(
+    recovered: NDArray[np.float32], original: NDArray[np.float32], identity: NDArray[np.str_], *, seed: int = 0
+) -> dict[str, float]:
+    """Return the mean cosine of each recovered face with its original, (n, d) unit rows each, with an interval over people."""
+    return over_people(np.einsum("nd,nd->n", recovered, original).astype(np.float64), identity, seed=seed)
+
+
+def reidentify(
+    recovered: NDArray[np.float32],
+    original: NDArray[np.float32],
+    gallery: NDArray[np.float32],
+    identity: NDArray[np.str_],
+    gallery_identity: NDArray[np.str_],
+    *,
+    far: float = 1e-2,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Match recovered faces with *other* photographs of the people.
+
+    Parameters
+    ----------
+    recovered, original : (n, d) float32
+        Unit rows.
+    gallery : (m, d) float32
+        Other photographs of the same people.
+    far
+        Target FAR; the threshold is set on these people, where the attacker is strongest.
+
+    Returns
+    -------
+    dict
+        An operating point, with ``original`` (the true faces in their place: the ceiling) and ``null`` (recovered faces given
+        to other people: chance).
+    """
+    found = _point(recovered, identity, gallery, gallery_identity, far, seed)
+    # Every recovered face is said to show the next person.
+    names, codes = np.unique(identity, return_inverse=True)
+    shuffled = names[(codes + 1 + np.random.default_rng(seed).integers(0, max(names.size - 1, 1))) % names.size]
+    return found | {
+        "original": _point(original, identity, gallery, gallery_identity, far, seed),
+        "null": _point(recovered, shuffled, gallery, gallery_identity, far, seed),
+    }
+
+
+def _point(
+    queries: NDArray[np.float32],
+    identity: NDArray[np.str_],
+    gallery: NDArray[np.float32],
+    gallery_identity: NDArray[np.str_],
+    far: float,
+    seed: int,
+) -> dict[str, Any]:
+    tail = template_tail(queries, identity, gallery, gallery_identity, far_max=far)
+    bootstrap = SubjectBootstrap.of(tail.subjects, rng=np.random.default_rng([seed, 0x1D]))
+    return point_row(operating_point(tail, Threshold.set_on(tail, far), bootstrap, frozen=False))

@@ -1,0 +1,217 @@
+"""Run attacks on a release and measure them; finished ones are kept, so that a run can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from faceblind._errors import DataError
+from faceblind._files import atomic_path
+from faceblind.frequency.attacks.base import Attack, Public, View
+from faceblind.frequency.attacks.judge import Judge, feature_similarity, reidentify
+from faceblind.frequency.batches import tensor_of
+from faceblind.frequency.quality import constant_floor, over_people, psnr, ssim
+from faceblind.frequency.record import read_json, write_json
+from faceblind.frequency.releases.base import Release
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Faces that are released and attacked: of some people, with other photographs of the same people beside them.
+
+    Attributes
+    ----------
+    pixels : (n, H, W, 3) uint8
+    identity : (n,) str
+    gallery, gallery_identity
+        Other photographs, which recovered faces are matched with; empty without a judge.
+    """
+
+    pixels: NDArray[np.uint8]
+    identity: NDArray[np.str_]
+    gallery: NDArray[np.uint8]
+    gallery_identity: NDArray[np.str_]
+
+    @classmethod
+    def draw(cls, pixels: NDArray[np.uint8], identity: NDArray[np.str_], *, each: int = 2, seed: int = 0) -> Targets:
+        """Take up to `each` photographs of every person with more than one as targets, and the rest as the gallery."""
+        rng = np.random.default_rng([seed, 0x7A6])
+        target, rest = [], []
+        for name in np.unique(identity):
+            rows = rng.permutation(np.flatnonzero(identity == name))
+            if rows.size > 1:
+                cut = min(each, rows.size - 1)
+                target.extend(rows[:cut].tolist())
+                rest.extend(rows[cut:].tolist())
+        if not target:
+            raise DataError("attacks need people with at least two photographs: one to attack, one to recognise it by")
+        a, b = np.sort(target), np.sort(rest)
+        return cls(pixels[a], identity[a], pixels[b], identity[b])
+
+
+def run_attacks(
+    release: Release,
+    targets: Targets,
+    public: Public,
+    attacks: Sequence[Attack],
+    output: Path,
+    *,
+    judge: Judge | None = None,
+    seed: int = 0,
+    batch: int = 32,
+    gallery: int = 4,
+    far: float = 1e-2,
+    key: str = "",
+    progress: Progress = lambda _what, _done, _of: None,
+) -> dict[str, Any]:
+    """Release the targets, run every attack on them, and return the part of the record about attacks.
+
+    Parameters
+    ----------
+    release
+        As it is used: calibrated, trained.
+    output
+        Folder for ``attacks/NAME.json`` and ``gallery/*.png``, which the record names relative to it.
+    judge
+        A face recogniser; without one there is no similarity and no re-identification.
+    gallery
+        Faces to show.
+    far
+        Target FAR of re-identification.
+    key
+        What else results depend on, such as a digest of the model: finished attacks with another key are run again.
+    """
+    if shared := set(public.identity.tolist()) & set(targets.identity.tolist()):
+        raise DataError(f"{len(shared)} people are both the attacker's own and targets, such as {min(shared)!r}")
+    release.eval()
+    digest = hashlib.sha256(
+        b"".join(
+            [
+                targets.pixels.tobytes(),
+                public.pixels.tobytes(),
+                f"{key} {seed} {batch} {far} {judge is not None}".encode(),
+            ]
+        )
+    ).hexdigest()
+    shown = [int(np.flatnonzero(targets.identity == name)[0]) for name in np.unique(targets.identity)[:gallery]]
+    embedded = None if judge is None else (judge(targets.pixels), judge(targets.gallery))
+    records = []
+    for attack in attacks:
+        path = output / "attacks" / f"{attack.name}.json"
+        if path.exists() and (kept := read_json(path, "delete it and run the attacks again"))["digest"] == digest:
+            records.append(kept["attack"])
+            continue
+
+        def told(done: int, of: int, what: str = attack.name) -> None:
+            progress(f"preparing {what}", done, of)
+
+        attack.prepare(release, public, seed=seed, progress=told)
+        parts = []
+        for number, start in enumerate(range(0, len(targets.pixels), batch)):
+            progress(attack.name, start, len(targets.pixels))
+            parts.append(attack.recover(_view(release, targets, public, slice(start, start + batch), seed, number)))
+        recovered = np.concatenate(parts)
+        record = {
+            "attack": attack.name,
+            "title": attack.title,
+            "holds": attack.holds,
+            "denoised": attack.name.endswith("-nlm"),
+            "images": len(recovered),
+            "people": int(np.unique(targets.identity).size),
+            **_measured(recovered, targets, seed),
+            **_judged(recovered, targets, judge, embedded, far, seed),
+            "gallery": [_png(output, f"{attack.name}-{i}", recovered[row]) for i, row in enumerate(shown)],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"digest": digest, "attack": record})
+        records.append(record)
+    flat = constant_floor(public.pixels, targets.pixels)
+    return {
+        "attacks": records,
+        "floor": _measured(flat, targets, seed),
+        "gallery": {
+            "original": [_png(output, f"original-{i}", targets.pixels[row]) for i, row in enumerate(shown)],
+            "channels": _channels(release, targets.pixels[shown[:1]], output, seed),
+        },
+    }
+
+
+def _view(release: Release, targets: Targets, public: Public, rows: slice, seed: int, number: int) -> View:
+    right = targets.pixels[rows]
+    pixels = tensor_of(right)
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
+    wrong = public.pixels[np.random.default_rng([seed, number]).integers(0, len(public.pixels), len(right))]
+
+    def again(m: int) -> Tensor:
+        with torch.no_grad():
+            return torch.stack([release(pixels, generator).tensor for _ in range(m)])
+
+    return View(again(1)[0], again, right, wrong)
+
+
+def _measured(recovered: NDArray[Any], targets: Targets, seed: int) -> dict[str, Any]:
+    return {
+        "psnr": over_people(psnr(recovered, targets.pixels), targets.identity, seed=seed),
+        "ssim": over_people(ssim(recovered, targets.pixels), targets.identity, seed=seed),
+    }
+
+
+def _judged(
+    recovered: NDArray[np.float32],
+    targets: Targets,
+    judge: Judge | None,
+    embedded: tuple[NDArray[np.float32], NDArray[np.float32]] | None,
+    far: float,
+    seed: int,
+) -> dict[str, Any]:
+    if judge is None or embedded is None:
+        return {"similarity": None, "reid": None}
+    original, gallery = embedded
+    found = judge(np.clip(np.rint(recovered), 0, 255).astype(np.uint8))
+    return {
+        "similarity": feature_similarity(found, original, targets.identity, seed=seed),
+        "reid": reidentify(found, original, gallery, targets.identity, targets.gallery_identity, far=far, seed=seed),
+    }
+
+
+def _channels(release: Release, images: NDArray[np.uint8], output: Path, seed: int) -> list[list[str]]:
+    """Draw the channels with the most signal of one release, blue below and orange above the middle."""
+    with torch.no_grad():
+        released = release(tensor_of(images), torch.Generator().manual_seed(seed)).tensor[0].numpy()
+        clean = release(tensor_of(images), noise=False).tensor[0].numpy()
+    names = getattr(release, "channels", ("R", "G", "B"))
+    found = []
+    for channel in np.argsort(-clean.reshape(len(clean), -1).std(axis=1), kind="stable")[:3]:
+        values = released[channel]
+        limit = float(np.quantile(np.abs(values), 0.98)) or 1.0
+        share = np.clip(values / limit, -1, 1)[..., None]
+        low, high, middle = (np.array(c, float) for c in ((33, 102, 172), (217, 95, 2), (247, 247, 247)))
+        picture = middle + np.abs(share) * (np.where(share < 0, low, high) - middle)
+        found.append([_png(output, f"channels-{channel}", picture), str(names[int(channel)])])
+    return found
+
+
+def _png(output: Path, name: str, image: NDArray[Any]) -> str:
+    from PIL import Image
+
+    path = output / "gallery" / f"{name}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        Image.fromarray(np.clip(np.rint(image), 0, 255).astype(np.uint8)).save(temporary, format="PNG")
+    return f"gallery/{name}.png"
+
+
+def digest_of(*parts: object) -> str:
+    """Return a short name of what results depend on."""
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
