@@ -151,8 +151,10 @@ class LaplaceBudget(nn.Module):
         """Account for the budgets as they are now."""
         known = int(self.images) > 0
         with torch.no_grad():
+            # In float64, so that the sum is the total to the last digit that is shown.
+            share = torch.softmax(self.theta.double().flatten(), dim=0).view_as(self.theta)
             return BudgetAccount.of(
-                np.maximum(self.eps().double().cpu().numpy(), np.finfo(np.float32).tiny),
+                np.maximum((share * self.eps_total).cpu().numpy(), np.finfo(np.float64).tiny),
                 (self.high - self.low).cpu().numpy(),
                 signal_std=self.std.cpu().numpy() if known else None,
                 names=names,

@@ -91,7 +91,10 @@ def title_of(recipe: dict[str, Any]) -> str:
     head = {"arcface": "ArcFace", "cosface": "CosFace"}.get(recipe["head"], recipe["head"])
     if recipe["release"] != "dctdp":
         name = {"rgb": "RGB", "peep": "PEEP", "cloak": "Cloak", "instahide": "InstaHide"}[recipe["release"]]
-        detail = {"peep": "eps {eps}", "instahide": "k={k}"}.get(recipe["release"], "").format(**config)
+        detail = {
+            "peep": f"eps {config.get('eps', 5.0):g}",
+            "instahide": f"k={config.get('k', 2)}",
+        }.get(recipe["release"], "")
         return ", ".join(part for part in (name, detail, head) if part)
     if not config.get("noise", True):
         return f"DCT without noise, {head}"

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from faceblind._errors import DataError, UsageError
+from faceblind._errors import UsageError
 from faceblind.frequency.bdct import channel_names
 from faceblind.frequency.noise import LaplaceBudget
 from faceblind.frequency.releases.base import Batches, Release, Released
+from faceblind.frequency.releases.rgb import scaled
 from faceblind.frequency.sensitivity import SensitivityMeter
 from faceblind.frequency.torch_bdct import BlockDCT
 
@@ -107,9 +108,7 @@ class DctDp(Release):
         if self.transform is not None:
             found: Tensor = self.transform(pixels)
             return found
-        if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, *self.size):
-            raise DataError(f"pixels must be (images, 3, {self.size[0]}, {self.size[1]}), got {tuple(pixels.shape)}")
-        return pixels.detach() / 127.5 - 1
+        return scaled(pixels, self.size)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None, *, noise: bool = True) -> Released:
         """Release a batch; without noise the coefficients as they are."""
