@@ -16,7 +16,7 @@ PAGES = sorted(ROOT.glob("docs/*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-EXTRAS = {"exports.md": ("faiss", "onnx", "onnxruntime", "torch")}
+EXTRAS = {"exports.md": ("faiss", "onnx", "onnxruntime", "torch"), "frequency.md": ("torch",)}
 
 
 # The tutorial has shell blocks and needs a server: test_tutorial.py runs it.
