@@ -92,13 +92,14 @@ class InstaHide(Release):
         if not noise:
             return Released(images)
         count = images.shape[0]
+        place = "cpu" if generator is None else generator.device
         weights = self._weights(count, generator).to(images.device)
         partners = None
         if self.k == 1:
             mixed = images
         elif self.training:
-            others = [torch.randperm(count, generator=generator) for _ in range(self.k - 1)]
-            partners = torch.stack([torch.arange(count), *others], dim=1).to(images.device)
+            others = [torch.randperm(count, generator=generator, device=place) for _ in range(self.k - 1)]
+            partners = torch.stack([torch.arange(count, device=place), *others], dim=1).to(images.device)
             mixed = torch.einsum("bk,bkchw->bchw", weights, images[partners])
         else:
             if not self.calibrated:
@@ -106,12 +107,16 @@ class InstaHide(Release):
                     "InstaHide mixes with private pictures: give it some with set_pool(...) or calibrate(...)"
                 )
             # Distinct members for each face, by the ranks of random numbers.
-            draw = torch.rand((count, self.pool.shape[0]), generator=generator).argsort(dim=1)[:, : self.k - 1]
+            draw = torch.rand((count, self.pool.shape[0]), generator=generator, device=place).argsort(dim=1)[
+                :, : self.k - 1
+            ]
             others_of = self.pool[draw.to(images.device)]
             mixed = weights[:, 0, None, None, None] * images
             mixed = mixed + torch.einsum("bk,bkchw->bchw", weights[:, 1:], others_of)
         if self.signs:
-            flip = torch.randint(0, 2, mixed.shape, generator=generator, dtype=torch.int8).to(mixed.device)
+            flip = torch.randint(0, 2, mixed.shape, generator=generator, dtype=torch.int8, device=place).to(
+                mixed.device
+            )
             mixed = mixed * (2 * flip - 1)
         return Released(mixed, partners, weights if partners is not None else None)
 
@@ -119,10 +124,11 @@ class InstaHide(Release):
         """Draw from the simplex, evenly among the points where no weight is above `most`."""
         if self.k == 1:
             return torch.ones((count, 1))
-        found = torch.empty((count, self.k))
-        left = torch.ones(count, dtype=torch.bool)
+        place = "cpu" if generator is None else generator.device
+        found = torch.empty((count, self.k), device=place)
+        left = torch.ones(count, dtype=torch.bool, device=place)
         while left.any():
-            drawn = -torch.log1p(-torch.rand((count, self.k), generator=generator))
+            drawn = -torch.log1p(-torch.rand((count, self.k), generator=generator, device=place))
             drawn = drawn / drawn.sum(dim=1, keepdim=True)
             good = left & (drawn.max(dim=1).values <= self.most)
             found[good] = drawn[good]
