@@ -56,13 +56,16 @@ def bdct(images: NDArray[Any], *, block: int = 8, up: int = 8, keep_dc: bool = F
     rows, columns = bands(height, block, up), bands(width, block, up)
     start = 0 if keep_dc else 1
     found = np.empty((count, 3, block * block - start, rows.blocks, columns.blocks))
-    buffer = np.empty((count, 3, rows.blocks, columns.blocks))
-    # One frequency at a time: what is in memory beside the result is a plane or two.
-    for v in range(block):
-        across = _weighted(columns.weight[v], planes.swapaxes(2, 3), columns.index).swapaxes(2, 3)
-        for u in range(block):
-            if (channel := u * block + v - start) >= 0:
-                _weighted(rows.weight[u], across, rows.index, out=found[:, :, channel], buffer=buffer)
+    buffer = np.empty((3, rows.blocks, columns.blocks))
+    # One face and one frequency at a time: what is in memory beside the result is a few planes, and stays in the cache.
+    for face, out in zip(planes, found, strict=True):
+        turned = [face.swapaxes(1, 2)[:, places] for places in columns.index.T]
+        for v in range(block):
+            across = _weighted(columns.weight[v], turned).swapaxes(1, 2)
+            gathered = [across[:, places] for places in rows.index.T]
+            for u in range(block):
+                if (channel := u * block + v - start) >= 0:
+                    _weighted(rows.weight[u], gathered, out=out[:, channel], buffer=buffer)
     return found.reshape(count, -1, rows.blocks, columns.blocks)
 
 
@@ -145,14 +148,13 @@ def _without_dc(coefficients: NDArray[np.float64], keep_dc: bool) -> NDArray[np.
 
 def _weighted(
     weight: NDArray[np.float64],
-    values: NDArray[np.float64],
-    index: NDArray[np.intp],
+    neighbours: list[NDArray[np.float64]],
     *,
     out: NDArray[np.float64] | None = None,
     buffer: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return ``sum_s weight[m, s] * values[:, :, index[m, s]]``, (b, 3, m, w)."""
-    total = np.multiply(weight[:, 0, None], values[:, :, index[:, 0]], out=out)
-    for s in range(1, index.shape[1]):
-        total += np.multiply(weight[:, s, None], values[:, :, index[:, s]], out=buffer)
+    """Return ``sum_s weight[m, s] * neighbours[s]``, (3, m, w)."""
+    total = np.multiply(weight[:, 0, None], neighbours[0], out=out)
+    for s in range(1, len(neighbours)):
+        total += np.multiply(weight[:, s, None], neighbours[s], out=buffer)
     return total
