@@ -234,7 +234,9 @@ def _formal(models: Sequence[Model]) -> Claim:
         "Lemma 1",
         FAILS if total > 20 else HOLDS,
         said
-        + ("A bound of exp of that excludes nothing." if total > 20 else "A bound of exp of that still says something."),
+        + (
+            "A bound of exp of that excludes nothing." if total > 20 else "A bound of exp of that still says something."
+        ),
     )
 
 
@@ -247,7 +249,9 @@ def _independent(models: Sequence[Model]) -> Claim:
         return Claim(text, "Sec. 3, code", UNMEASURED, "One draw is shared by the batch in the published code.")
     said = f"One draw is shared by the batch. {model.title}: differences inside a batch reach {decibel(psnr)}"
     floor = model.floor()
-    return Claim(text, "Sec. 3, code", FAILS, said + ("." if floor is None else f", a constant image {decibel(floor)}."))
+    return Claim(
+        text, "Sec. 3, code", FAILS, said + ("." if floor is None else f", a constant image {decibel(floor)}.")
+    )
 
 
 def _compare(

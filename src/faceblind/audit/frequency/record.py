@@ -220,7 +220,9 @@ def _finite(value: Any, where: str) -> None:
         low, high = value.get("low"), value.get("high")
         for end in (low, high):
             if end is not None and (isinstance(end, bool) or not isinstance(end, int | float)):
-                raise FormatError(f"{where} has an end of an interval that is no number, {end!r}; make the record again")
+                raise FormatError(
+                    f"{where} has an end of an interval that is no number, {end!r}; make the record again"
+                )
         if low is not None and high is not None and low > high:
             raise FormatError(f"{where} has an interval from {low} to {high}; the lower end must come first")
         for key, inside in value.items():
