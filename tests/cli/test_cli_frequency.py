@@ -74,6 +74,15 @@ def test_the_whole_way(faces, tmp_path, capsys):
     assert entry["title"] == "DCTDP, mean eps 3, ArcFace"
     assert (model / entry["gallery"]["original"][0]).exists()
     assert entry["account"]["eps_mean"] == pytest.approx(3.0, rel=1e-4)
+    page = (model / "report.html").read_text()
+    assert "DCTDP, mean eps 3, ArcFace" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    code, out, _ = run(capsys, "report", model, "-o", tmp_path / "all.html")
+    assert code == 0
+    assert (tmp_path / "all.html").exists()
+    code, _, err = run(capsys, "report", "-o", tmp_path / "none.html")
+    assert code == 2
+    assert "at least one model" in err
 
 
 def test_releases_differ_unless_a_seed_is_named_and_go_on_where_they_were(faces, tmp_path, capsys):

@@ -28,10 +28,11 @@ def attack(
     far: Annotated[float, Parameter(help="FAR of re-identification.")] = 1e-2,
     seed: Annotated[int, Parameter(help="Of noise, targets and draws of people.")] = 0,
 ) -> int:
-    """Try to recover faces from what a model releases, and measure how well that goes.
+    """Try to recover faces from what a model releases, measure how well that goes, and write report.html into its folder.
 
     Finished attacks are kept: a run that was stopped goes on with the next.
     """
+    from faceblind.audit.frequency import write_report
     from faceblind.cli import EXIT_DONE, console
     from faceblind.cli.frequency.imports import need_torch
 
@@ -61,6 +62,7 @@ def attack(
     for row in found["attacks"]:
         console.say(line(row))
     console.say(f"Written to {model / 'attacks.json'}; pictures are in {model / 'gallery'}")
+    console.say(f"Report: {write_report([model], model / 'report.html')}")
     return EXIT_DONE
 
 

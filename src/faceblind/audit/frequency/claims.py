@@ -1,0 +1,300 @@
+"""The paper's claims, each with what our models say about it: holds, does not hold, undecided or not measured.
+
+Intervals decide, never point estimates alone: a claim about two models is settled when their intervals are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from faceblind.audit.frequency.printed import FIG7_PSNR, FIG8_DROP, TAB1, TAB3_EQUAL, TEXT_DROPS, table_drop
+from faceblind.audit.frequency.record import Interval, Model, interval_of
+from faceblind.audit.frequency.verdict import decibel, rate, seen_by
+
+HOLDS, FAILS, UNDECIDED, UNMEASURED = "holds", "does not hold", "undecided", "not measured"
+_CLOSE: Final = 0.025
+"""A drop that counts as small: the largest that the paper's Tab. 1 prints for accuracy is 2.42 points."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim with its outcome and the figures behind it."""
+
+    text: str
+    where: str
+    outcome: str
+    figures: str
+
+    @property
+    def css(self) -> str:
+        """Return the class of its colour."""
+        return {HOLDS: "o-holds", FAILS: "o-fails", UNDECIDED: "o-open"}.get(self.outcome, "o-none")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What accuracy means in a report: one set and one protocol, the same for all models."""
+
+    set: str
+    protocol: str
+
+    def of(self, model: Model) -> Interval | None:
+        """Return the accuracy of a model as a share."""
+        return model.accuracy(self.set, self.protocol)
+
+
+def claims(models: Sequence[Model], measure: Measure | None) -> tuple[Claim, ...]:
+    """Return the claims about models, in the order of the paper."""
+    return (
+        _small_loss(models, measure),
+        _baselines(models, measure),
+        _irreversible(models),
+        _budget_100(models),
+        _denoising(models),
+        _right_dc(models),
+        _black_box(models),
+        _learned(models, measure),
+        _transform(models, measure),
+        _more_budget(models, measure),
+        _formal(models),
+        _independent(models),
+    )
+
+
+def printed_claims() -> tuple[Claim, ...]:
+    """Return what arithmetic on the printed numbers says; no measurement of ours is in it."""
+    found = []
+    for sets, said in TEXT_DROPS:
+        drop = table_drop(sets)
+        found.append(
+            Claim(
+                f"The text states an average drop of {said:g} % on {', '.join(sets)}.",
+                "text, Tab. 1",
+                HOLDS if abs(drop - said) <= 0.011 else FAILS,
+                f"Its own table gives {drop + 1e-9:.2f} points over both heads.",
+            )
+        )
+    turns = [f"{name} {a:g} then {b:g}" for name, drops in FIG8_DROP.items() for a, b in pairwise(drops) if b > a]
+    found.append(
+        Claim(
+            "The accuracy drop shrinks as the budget grows.",
+            "Fig. 8",
+            FAILS if turns else HOLDS,
+            f"As read off the figure it is not monotone: {'; '.join(turns)}. Single runs without intervals.",
+        )
+    )
+    psnr = FIG7_PSNR["DCTDP"]
+    found.append(
+        Claim(
+            "A U-Net recovers little: its PSNR is low.",
+            "Fig. 7",
+            UNDECIDED,
+            f"Printed {min(psnr):.1f} to {max(psnr):.1f} dB, about what a constant image reaches on aligned faces; the paper "
+            "prints no floor to compare with.",
+        )
+    )
+    found.append(
+        Claim(
+            "Learned budgets are what saves accuracy.",
+            "Tab. 3",
+            UNDECIDED,
+            f"Its control, {TAB3_EQUAL:g} % with equal budgets, puts the noise on a network trained without any: it mixes learned "
+            "budgets with training under noise.",
+        )
+    )
+    return tuple(found)
+
+
+def pick(models: Sequence[Model], variant: str, *, eps: float | None = None, head: str | None = None) -> Model | None:
+    """Return the first model of a variant with a mean budget and a head."""
+    return next(
+        (
+            m
+            for m in models
+            if m.variant == variant and (eps is None or m.eps == eps) and (head is None or m.head == head)
+        ),
+        None,
+    )
+
+
+def _small_loss(models: Sequence[Model], measure: Measure | None) -> Claim:
+    text = "Accuracy at mean budget 0.5 stays close to that of a plain RGB network."
+    largest = max(
+        TAB1[head][k] - TAB1[f"DCTDP {head}, eps 0.5"][k] for head in ("ArcFace", "CosFace") for k in range(5)
+    )
+    pairs = _values(measure, pick(models, "rgb", head="arcface"), pick(models, "paper", eps=0.5, head="arcface"))
+    if pairs is None:
+        return Claim(text, "Tab. 1", UNMEASURED, f"The paper's largest drop in accuracy is {largest:.2f} points.")
+    plain, private = pairs
+    low, high = drop_ends(plain, private)
+    figures = (
+        f"RGB {rate(plain)}, DCTDP {rate(private)}: {100 * (plain.value - private.value):.1f} points "
+        f"({_ends(low, high)}). Small means at most {100 * _CLOSE:g} points; the paper's largest is {largest:.2f}."
+    )
+    if low is None or high is None:
+        return Claim(text, "Tab. 1", UNDECIDED, figures)
+    return Claim(text, "Tab. 1", HOLDS if high <= _CLOSE else FAILS if low > _CLOSE else UNDECIDED, figures)
+
+
+def _baselines(models: Sequence[Model], measure: Measure | None) -> Claim:
+    text = "DCTDP at mean budget 0.5 is more accurate than PEEP, Cloak and InstaHide."
+    private = pick(models, "paper", eps=0.5, head="arcface")
+    own = None if measure is None or private is None else measure.of(private)
+    others = [m for m in models if m.kind in {"peep", "cloak", "instahide"}]
+    found = [(m, value) for m in others if measure is not None and (value := measure.of(m)) is not None]
+    if own is None or not found:
+        return Claim(text, "Tab. 1", UNMEASURED, "")
+    outcomes = [_above(own, value) for _, value in found]
+    missing = [k for k in ("peep", "cloak", "instahide") if k not in {m.kind for m, _ in found}]
+    worst = FAILS if FAILS in outcomes else UNDECIDED if UNDECIDED in outcomes or missing else HOLDS
+    said = f"DCTDP {rate(own)}; " + "; ".join(f"{m.title} {rate(value)}" for m, value in found) + "."
+    return Claim(text, "Tab. 1", worst, said + (f" Not measured: {', '.join(missing)}." if missing else ""))
+
+
+def _irreversible(models: Sequence[Model]) -> Claim:
+    text = "Dropping DC makes the face practically irreversible, even without noise."
+    return _not_seen(text, "text, white box", pick(models, "clean"), ("lsq", "integrate", "idct-zero", "unet"))
+
+
+def _budget_100(models: Sequence[Model]) -> Claim:
+    text = "The white-box inverse shows nothing even at mean budget 100."
+    model = next((m for m in models if m.variant == "paper" and m.eps is not None and m.eps >= 100), None)
+    return _not_seen(text, "Fig. 5", model, ("idct-zero", "idct-zero-nlm", "lsq"))
+
+
+def _denoising(models: Sequence[Model]) -> Claim:
+    text = "Denoising the inverse at mean budget 0.5 does not bring the face back."
+    return _not_seen(text, "Fig. 5", pick(models, "paper", eps=0.5), ("idct-zero-nlm",))
+
+
+def _right_dc(models: Sequence[Model]) -> Claim:
+    text = "At mean budget 0.5 even the right person's DC does not bring the face back."
+    return _not_seen(text, "Fig. 5", pick(models, "paper", eps=0.5), ("idct-right",))
+
+
+def _black_box(models: Sequence[Model]) -> Claim:
+    text = "A trained U-Net does not bring the face back at mean budget 0.5."
+    return _not_seen(text, "Fig. 7", pick(models, "paper", eps=0.5), ("unet",))
+
+
+def _not_seen(text: str, where: str, model: Model | None, names: Sequence[str]) -> Claim:
+    attacks = [] if model is None else [a for name in names if (a := model.attack(name)) is not None]
+    floor = None if model is None else model.floor()
+    pairs = [(a, psnr) for a in attacks if (psnr := interval_of(a.get("psnr"))) is not None]
+    if model is None or floor is None or not pairs:
+        return Claim(text, where, UNMEASURED, "")
+    # A claim is about what is seen, whatever its attacker holds; the verdict leaves such attackers out.
+    shown = [reason for attack in attacks if (reason := seen_by({**attack, "holds": ""}, floor))]
+    if shown:
+        return Claim(text, where, FAILS, f"{model.title}. {'; '.join(shown)}.")
+    said = "; ".join(f"{attack['title']} {decibel(psnr)}" for attack, psnr in pairs)
+    settled = floor.high is not None and all(psnr.low is not None for _, psnr in pairs)
+    return Claim(
+        text,
+        where,
+        HOLDS if settled else UNDECIDED,
+        f"{model.title}. {said}; constant image {decibel(floor)}. By these attacks only.",
+    )
+
+
+def _learned(models: Sequence[Model], measure: Measure | None) -> Claim:
+    text = "Learned budgets keep more accuracy than equal ones, both trained under noise."
+    return _compare(text, "Tab. 3", measure, _same_eps(models, "paper", "equal"), ("learned", "equal"))
+
+
+def _transform(models: Sequence[Model], measure: Measure | None) -> Claim:
+    text = "Without the frequency transform the same budget costs much more accuracy."
+    return _compare(text, "Tab. 3", measure, _same_eps(models, "paper", "pixels"), ("frequency", "RGB"))
+
+
+def _more_budget(models: Sequence[Model], measure: Measure | None) -> Claim:
+    text = "A larger budget keeps more accuracy."
+    found = _by_budget(models, measure)
+    if len(found) < 2:
+        return Claim(text, "Fig. 8", UNMEASURED, "")
+    said = "; ".join(f"budget {eps:g}: {rate(value)}" for eps, value in found) + "."
+    return Claim(text, "Fig. 8", _above(found[-1][1], found[0][1]), said + " The ends of the sweep decide.")
+
+
+def _by_budget(models: Sequence[Model], measure: Measure | None) -> list[tuple[float, Interval]]:
+    found: dict[float, Interval] = {}
+    for model in models:
+        value = None if measure is None else measure.of(model)
+        if model.variant == "paper" and model.head == "arcface" and model.eps is not None and value is not None:
+            found.setdefault(model.eps, value)
+    return sorted(found.items())
+
+
+def _formal(models: Sequence[Model]) -> Claim:
+    text = "The release gives a meaningful guarantee of local differential privacy."
+    model = pick(models, "paper", eps=0.5) or pick(models, "paper")
+    account = None if model is None else model.data.get("account")
+    if model is None or not account or account.get("eps_total") is None:
+        return Claim(text, "Lemma 1", UNMEASURED, "")
+    total = float(account["eps_total"])
+    said = f"{model.title}: the budgets sum to {total:,.0f}. "
+    return Claim(
+        text,
+        "Lemma 1",
+        FAILS if total > 20 else HOLDS,
+        said
+        + (
+            "A bound of exp of that excludes nothing." if total > 20 else "A bound of exp of that still says something."
+        ),
+    )
+
+
+def _independent(models: Sequence[Model]) -> Claim:
+    text = "The published code draws noise for each image anew, so that a batch hides what one image hides."
+    model = pick(models, "official")
+    attack = None if model is None else model.attack("difference")
+    psnr = None if attack is None else interval_of(attack.get("psnr"))
+    if model is None or attack is None or psnr is None:
+        return Claim(text, "method, code", UNMEASURED, "One draw is shared by the batch in the published code.")
+    said = f"One draw is shared by the batch. {model.title}: differences inside a batch reach {decibel(psnr)}"
+    floor = model.floor()
+    said += "." if floor is None else f", a constant image {decibel(floor)}."
+    return Claim(text, "method, code", FAILS if seen_by(attack, floor) else UNDECIDED, said)
+
+
+def _compare(
+    text: str, where: str, measure: Measure | None, pair: tuple[Model, Model] | None, words: tuple[str, str]
+) -> Claim:
+    found = None if pair is None else _values(measure, *pair)
+    if found is None:
+        return Claim(text, where, UNMEASURED, "")
+    return Claim(text, where, _above(*found), f"{words[0]} {rate(found[0])}, {words[1]} {rate(found[1])}.")
+
+
+def _same_eps(models: Sequence[Model], first: str, second: str) -> tuple[Model, Model] | None:
+    for model in models:
+        other = pick(models, second, eps=model.eps, head=model.head) if model.variant == first else None
+        if other is not None:
+            return model, other
+    return None
+
+
+def _values(measure: Measure | None, *models: Model | None) -> tuple[Interval, Interval] | None:
+    found = [measure.of(m) for m in models if m is not None] if measure is not None else []
+    values = [value for value in found if value is not None]
+    return (values[0], values[1]) if len(values) == 2 else None
+
+
+def _above(a: Interval, b: Interval) -> str:
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return UNDECIDED
+    return HOLDS if a.low > b.high else FAILS if a.high < b.low else UNDECIDED
+
+
+def drop_ends(plain: Interval, private: Interval) -> tuple[float | None, float | None]:
+    """Return the ends of a drop from the ends of two intervals: wider than an interval of paired differences."""
+    low = None if plain.low is None or private.high is None else plain.low - private.high
+    high = None if plain.high is None or private.low is None else plain.high - private.low
+    return low, high
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return "no interval" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
