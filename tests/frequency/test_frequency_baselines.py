@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 torch = pytest.importorskip("torch")
 
 from faceblind import DataError, UsageError  # noqa: E402
 from faceblind.frequency.releases.cloak import Cloak  # noqa: E402
-from faceblind.frequency.releases.instahide import InstaHide  # noqa: E402
+from faceblind.frequency.releases.instahide import InstaHide, _within  # noqa: E402
 from faceblind.frequency.releases.peep import Peep  # noqa: E402
-from faceblind.frequency.releases.registry import KINDS, PRESETS, open_release, preset  # noqa: E402
+from faceblind.frequency.releases.registry import PRESETS, kinds, open_release, preset  # noqa: E402
 from faceblind.frequency.releases.rgb import Rgb  # noqa: E402
 
 SIZE = (8, 8)
@@ -78,10 +79,65 @@ def test_instahide_is_a_mix_with_random_signs():
     assert torch.equal(a.partners[:, 0], torch.arange(12))
     expected = torch.einsum("bk,bkchw->bchw", b.weights, (pixels() / 127.5 - 1)[b.partners])
     assert torch.allclose(b.tensor, expected, atol=1e-5)
-    signs = torch.sign(a.tensor / b.tensor)
-    assert abs(signs.mean()) < 0.1
     alone = InstaHide(SIZE, k=1, signs=False)
-    assert torch.allclose(alone(pixels()).tensor, pixels() / 127.5 - 1)
+    assert torch.equal(alone(pixels()).tensor, Rgb(SIZE)(pixels()).tensor)
+    assert torch.equal(InstaHide(SIZE, k=1)(pixels(), seeded()).tensor.abs(), Rgb(SIZE)(pixels()).tensor.abs())
+    seen = made.picture(a.tensor)
+    assert torch.allclose(seen, 255 * b.tensor.abs(), atol=1e-3)
+    assert torch.equal(made.picture(-a.tensor), seen)  # a person does not see signs
+
+
+def test_instahide_signs_are_fair_and_know_nothing_of_the_picture():
+    made = InstaHide(SIZE, k=1)
+    count = 4000
+    bright, dark = (made(torch.full((count, 3, *SIZE), level), seeded(6)).tensor for level in (255.0, 55.0))
+    signs = bright  # of a white picture
+    assert set(signs.unique().tolist()) == {-1.0, 1.0}
+    assert torch.equal(torch.sign(dark), -signs)  # another picture, the same mask
+    # Fair at every place, and no two places or faces go together: z below 5 among thousands.
+    assert signs.mean(dim=0).abs().max() < 5 / count**0.5
+    flat = signs.flatten(1)
+    together = flat.T @ flat / count - torch.eye(flat.shape[1])
+    assert together.abs().max() < 5.5 / count**0.5
+    assert abs(float((flat[1:] * flat[:-1]).mean())) < 5 / flat[1:].numel() ** 0.5
+
+
+def test_instahide_never_mixes_a_face_with_itself_alone():
+    made = InstaHide(SIZE, k=4)
+    for seed in range(30):
+        partners = made(pixels(count=6), seeded(seed)).partners
+        assert all(len(set(row)) == 4 for row in partners.tolist())
+    few = made(pixels(count=2), seeded()).partners  # a last batch smaller than the mix
+    assert few.tolist() == [[0, 1, 1, 1], [1, 0, 0, 0]]
+    with pytest.raises(DataError, match="batch of 1 has none to mix"):
+        made(pixels(count=1), seeded())
+    drawn = torch.cat([InstaHide(SIZE)(pixels(count=4), seeded(s)).partners[:, 1] for s in range(600)]).view(-1, 4)
+    for row in range(4):  # each other face as often as any
+        assert (
+            stats.chisquare([int((drawn[:, row] == other).sum()) for other in range(4) if other != row]).pvalue > 1e-4
+        )
+
+
+def test_instahide_weights_are_even_on_what_the_bound_leaves():
+    made = InstaHide(SIZE, k=2)
+    first = made._weights(4000, seeded(2))[:, 0].numpy()
+    assert stats.kstest(first, stats.uniform(0.35, 0.30).cdf).pvalue > 1e-3
+    three = InstaHide(SIZE, k=3)._weights(4000, seeded(3)).numpy()
+    np.testing.assert_allclose(three.sum(axis=1), 1, atol=1e-6)
+
+    def below(x):  # the density of one weight of three: the length of what the others may be, by their bound
+        return min(0.65, 1 - x) - max(0.0, 1 - x - 0.65)
+
+    whole = integrate.quad(below, 0, 0.65, points=[0.35])[0]
+    edges = np.linspace(0, 0.65, 14)
+    expected = [integrate.quad(below, a, b)[0] / whole * 4000 for a, b in pairwise(edges)]
+    for column in three.T:
+        assert stats.chisquare(np.histogram(column, edges)[0], expected).pvalue > 1e-4
+    drawn = np.random.default_rng(0).dirichlet(np.ones(4), 40_000).max(axis=1)
+    for most in (0.3, 0.45, 0.65, 1.0):
+        assert _within(4, most) == pytest.approx((drawn <= most).mean(), abs=0.01)
+    with pytest.raises(UsageError, match=r"k=10 pictures are all below most=0\.11"):
+        InstaHide(SIZE, k=10, most=0.11)
 
 
 def test_instahide_in_use_mixes_with_private_pictures():
@@ -111,12 +167,54 @@ def test_cloak_learns_its_noise():
         up = loss()
         made.rho[0, 1, 2] -= 2e-4
         down = loss()
-    assert gradient[0, 1, 2].item() == pytest.approx(((up - down) / 2e-4).item(), rel=2e-2)
+    assert gradient[0, 1, 2].item() == pytest.approx(((up - down) / 2e-4).item(), rel=1e-5)
     louder = Cloak(SIZE)
     with torch.no_grad():
         louder.rho.add_(1)
     assert louder.penalty() < Cloak(SIZE).penalty()
-    assert louder.sigma().max() < louder.largest
+    for rho, sigma in [(-30.0, 0.0), (0.0, 0.75), (30.0, 1.5)]:
+        at = Cloak(SIZE)
+        with torch.no_grad():
+            at.rho.fill_(rho)
+        assert torch.allclose(at.sigma(), torch.tensor(sigma))
+        assert at.penalty().item() == pytest.approx(-np.log(1.5) + np.logaddexp(0, -2 * rho), rel=1e-5)
+        # However quiet, what is worth noise can still grow: the gradient does not vanish at the bottom.
+        at.penalty().backward()
+        assert at.rho.grad.sum().item() == pytest.approx(-2 / (1 + np.exp(2 * rho)), rel=1e-4, abs=1e-20)
+    assert Cloak(SIZE, weight=50).penalty().item() == pytest.approx(Cloak(SIZE).penalty().item() / 2)
+
+
+def test_cloak_adds_normal_noise_of_its_deviation():
+    made = Cloak(SIZE)
+    with torch.no_grad():
+        made.rho.copy_(torch.randn(made.rho.shape, generator=seeded(1)))
+    faces = pixels()[:1].expand(2000, -1, -1, -1)
+    with torch.no_grad():
+        unit = (made(faces, seeded(2)).tensor - (faces / 127.5 - 1)) / made.sigma()
+    assert stats.kstest(unit.flatten().numpy()[::50], "norm").pvalue > 1e-3
+    assert unit.std(dim=0).sub(1).abs().max() < 0.1
+    assert made.account() is None
+
+
+def test_cloak_learns_what_stands_for_what_is_cut_out():
+    made = Cloak(SIZE, suppress=0.5)
+    with torch.no_grad():
+        made.rho.copy_(torch.randn(made.rho.shape, generator=seeded(1)))
+        made.mean.fill_(0.25)
+    cut, released = made.suppressed(), made(pixels(), seeded(3)).tensor
+    assert (released[1::2][:, cut] == 0.25).all()  # in training every second face is cut
+    assert (released[0::2][:, cut] != 0.25).float().mean() > 0.99
+    (released - 1).pow(2).sum().backward()
+    # Six faces, each with d/dm (m - 1)^2 at 0.25.
+    assert torch.allclose(made.mean.grad, torch.where(cut, 6 * 2 * -0.75, 0.0))
+    assert (made.rho.grad != 0).all()  # and what is cut still learns its noise, from the other faces
+    optimiser = torch.optim.Adam(made.noise_parameters(), lr=0.1)
+    for step in range(60):
+        optimiser.zero_grad()
+        (made(pixels(step), seeded(step)).tensor - 0.5).pow(2).mean().backward()
+        optimiser.step()
+    cut = made.suppressed()
+    assert (made.eval()(pixels(), seeded()).tensor[:, cut] - 0.5).abs().median() < 0.05
 
 
 def test_cloak_cuts_out_what_bears_most_noise():
@@ -131,48 +229,8 @@ def test_cloak_cuts_out_what_bears_most_noise():
     assert not torch.equal(a[:, ~cut], b[:, ~cut])
 
 
-def test_peep_projects_on_eigenfaces():
-    made = Peep(SIZE, eps=5.0, components=6)
-    made.calibrate(batches())
-    assert torch.allclose(made.basis @ made.basis.T, torch.eye(6), atol=1e-4)
-    # Every second image of each person, in order: the oracle is a singular value decomposition of them.
-    rows, seen = [], {}
-    for images, people in batches()():
-        for image, person in zip(images, people, strict=True):
-            seen[person] = seen.get(person, 0) + 1
-            if seen[person] % 2:
-                rows.append((image / 127.5 - 1).flatten().double().numpy())
-    matrix = np.array(rows)
-    _, _, vt = np.linalg.svd(matrix - matrix.mean(axis=0), full_matrices=False)
-    projector = vt[:6].T @ vt[:6]
-    centred = (pixels(9) / 127.5 - 1).flatten(1).numpy() - matrix.mean(axis=0)
-    expected = matrix.mean(axis=0) + centred @ projector
-    np.testing.assert_allclose(made(pixels(9), noise=False).tensor.flatten(1).numpy(), expected, atol=1e-4)
-
-
-def test_peep_noise_has_its_scale_and_calibration_streams():
-    made = Peep(SIZE, eps=5.0, components=4)
-    made.calibrate(batches())
-    one = Peep(SIZE, eps=5.0, components=4)
-    flat = [(p[None], [i]) for images, people in batches()() for p, i in zip(images, people, strict=True)]
-    one.calibrate(lambda: iter(flat))
-    assert torch.allclose(made.scale(), one.scale(), rtol=1e-3)
-    faces = pixels(1)[:1].expand(3000, -1, -1, -1)
-    released = made(faces, seeded(1)).tensor.flatten(1)
-    noise = (released - made.mean) @ made.basis.T
-    noise -= torch.clamp((faces[:1] / 127.5 - 1).flatten(1).sub(made.mean) @ made.basis.T, made.low, made.high)
-    for k in range(4):
-        scale = made.scale()[k].item()
-        assert scale == pytest.approx((made.high[k] - made.low[k]).item() * 4 / 5.0, rel=1e-5)
-        assert stats.kstest(noise[:, k].numpy(), stats.laplace(scale=scale).cdf).pvalue > 1e-3
-    assert made.account()["eps_total"] == pytest.approx(5.0)
-    component = Peep(SIZE, eps=5.0, components=4, per="component")
-    component.calibrate(batches())
-    assert component.account()["eps_total"] == pytest.approx(20.0)
-
-
 def test_bad_releases():
-    assert set(KINDS) == {"dctdp", "rgb", "peep", "cloak", "instahide"}
+    assert set(kinds()) == {"dctdp", "rgb", "peep", "cloak", "instahide"}
     with pytest.raises(UsageError, match="unknown release 'magic'"):
         preset("magic")
     with pytest.raises(UsageError, match="unknown release"):
@@ -186,6 +244,29 @@ def test_bad_releases():
         ("cloak", {"largest": 0}),
         ("instahide", {"k": 0}),
         ("instahide", {"most": 0.4}),
+        ("instahide", {"most": float("nan")}),
+        ("peep", {"eps": float("inf")}),
+        ("peep", {"per": "batch"}),
+        ("cloak", {"weight": float("inf")}),
+        ("cloak", {"largest": float("nan")}),
+        ("cloak", {"suppress": 1.0}),
     ]:
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match=rf"\b{next(iter(config))}\b.* got .*"):
             open_release(kind, SIZE, config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "message"),
+    [
+        ("rgb", {"eps": 1}, "release rgb has no option 'eps'; it takes no options"),
+        ("peep", {"eps": "5"}, "release peep: eps must be a number, got '5'"),
+        ("peep", {"components": 2.5}, r"release peep: components must be a whole number, got 2\.5"),
+        ("instahide", {"k": True}, "release instahide: k must be a whole number, got True"),
+        ("instahide", {"signs": 1}, "release instahide: signs must be true or false, got 1"),
+        ("peep", {"per": None}, "release peep: per must be a name, got None"),
+        ("dctdp", {"noise": "no"}, "release dctdp: noise must be true or false, got 'no'"),
+    ],
+)
+def test_options_of_another_name_or_type(kind, config, message):
+    with pytest.raises(UsageError, match=message):
+        open_release(kind, SIZE, config)

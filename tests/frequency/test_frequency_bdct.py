@@ -10,7 +10,7 @@ from scipy.fft import dctn
 
 from faceblind import DataError
 from faceblind.frequency.bands import bands, dct_matrix, resampling
-from faceblind.frequency.bdct import bdct, bdct_direct, channel_names, dc_of, inverse_bdct
+from faceblind.frequency.bdct import bdct, bdct_direct, channel_names, dc_of, flip_coefficients, inverse_bdct
 from faceblind.frequency.planes import FROM_RGB, TO_RGB, to_images, to_planes
 
 
@@ -158,7 +158,26 @@ def test_bad_images(form):
         form(np.zeros((1, 4, 4, 3)), block=0)
 
 
+@given(height=st.integers(1, 8), width=st.integers(1, 8), block=st.sampled_from([1, 2, 4, 8]), keep=st.booleans())
+@settings(deadline=None, max_examples=30)
+def test_a_flip_of_the_coefficients_is_that_of_the_image(height, width, block, keep):
+    if block == 1 and not keep:
+        return
+    images = faces(height * 11 + width, 2, height, width)
+    given, expected = (bdct(i, block=block, keep_dc=keep) for i in (images, images[:, :, ::-1]))
+    np.testing.assert_allclose(flip_coefficients(given, block=block), expected, atol=1e-9)
+    torch = pytest.importorskip("torch")
+    from faceblind.frequency.torch_bdct import BlockDCT
+
+    module = BlockDCT((height, width), block=block, keep_dc=keep)
+    np.testing.assert_allclose(module.flip(torch.from_numpy(given)).numpy(), expected, atol=1e-9)
+
+
 def test_bad_coefficients():
+    with pytest.raises(DataError, match=r"189 or 192"):
+        flip_coefficients(np.zeros((1, 188, 4, 4)))
+    with pytest.raises(DataError, match=r"189 or 192"):
+        flip_coefficients(np.zeros((189, 4, 4)))
     with pytest.raises(DataError, match=r"189 or 192"):
         inverse_bdct(np.zeros((1, 188, 4, 4)), (4, 4))
     with pytest.raises(DataError, match="dc must be"):
@@ -180,7 +199,10 @@ def test_tensors_give_what_arrays_give(height, width, up, keep):
     found = module(pixels)
     assert tuple(found.shape[1:]) == module.shape
     np.testing.assert_allclose(found.numpy(), expected, atol=2e-3)
-    np.testing.assert_allclose(module(pixels.double()).numpy(), expected, atol=2e-3)
+    exact = BlockDCT((height, width), block=4, up=up, keep_dc=keep, dtype=torch.float64)
+    np.testing.assert_allclose(exact(pixels.double()).numpy(), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(exact.dc(pixels.double()).numpy(), dc_of(images, block=4, up=up), rtol=0, atol=1e-10)
+    assert not module.state_dict()
     dc = None if keep else module.dc(pixels)
     back = module.inverse(found, dc).permute(0, 2, 3, 1).numpy()
     given = None if keep else dc_of(images, block=4, up=up)

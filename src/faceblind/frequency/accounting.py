@@ -2,7 +2,8 @@
 
 The guarantee of the paper is eps * d privacy of the whole release: for two faces at distance d (the largest difference of
 an element as a share of its range, at most one after clipping) no release is more than exp(eps * d) times as likely for one
-as for the other, eps being the *sum* over elements (Lemma 1 of the paper, reconstructed).
+as for the other, eps being the *sum* over elements (Lemma 1 of the paper, reconstructed). `pair_eps` says what it comes to
+for two given faces, element by element.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from numpy.typing import NDArray
 
 from faceblind._errors import DataError
 
+_LEVELS = (0.01, 0.05, 0.25, 0.75, 0.95, 0.99)
+_EMPTY = 20
+"""A bound of exp(20), half a thousand million, on how much likelier a release may be: beyond it a bound excludes nothing."""
+
 
 @dataclass(frozen=True)
 class ChannelSignal:
-    """One channel: typical scale of its noise, spread of its signal, and their ratio in power."""
+    """One channel: typical scale of its noise, spread of its signal, and their ratio in power (0 where nothing varies)."""
 
     channel: str
     scale: float
@@ -30,7 +35,22 @@ class ChannelSignal:
 
 @dataclass(frozen=True)
 class BudgetAccount:
-    """How a budget is spent over the elements of one release."""
+    """How a budget is spent over the elements of one release.
+
+    Attributes
+    ----------
+    eps_total, eps_mean, eps_min, eps_median, eps_max, eps_quantiles
+        The budgets of elements: their sum, mean, least, middle and largest, and at given shares of the elements.
+    effective_number
+        As if spread evenly over so many elements: exp of the entropy of the shares.
+    constant
+        Elements whose range is zero: released as constants, with no noise.
+    clipped, ones, shared
+        Whether values are clipped to the ranges; whether the ranges are ones instead of calibrated; whether one draw of noise
+        serves a whole batch.
+    outside
+        Share of the values of other faces that lie outside the ranges; None when it was not measured.
+    """
 
     eps_total: float
     eps_mean: float
@@ -39,10 +59,13 @@ class BudgetAccount:
     eps_max: float
     effective_number: float
     elements: int
+    eps_quantiles: tuple[tuple[float, float], ...]
     channels: tuple[ChannelSignal, ...]
     constant: int = 0
     official: bool = False
     clipped: bool = True
+    ones: bool = False
+    shared: bool = False
     outside: float | None = None
 
     @classmethod
@@ -55,9 +78,13 @@ class BudgetAccount:
         names: Sequence[str] = (),
         official: bool = False,
         clipped: bool = True,
+        ones: bool = False,
+        shared: bool = False,
         outside: float | None = None,
     ) -> BudgetAccount:
         """Account for budgets and ranges (C, m, n), and the spread (C,) of each channel's signal.
+
+        `official` stands for ranges of one, no clipping and a shared draw, all together.
 
         Raises
         ------
@@ -74,11 +101,12 @@ class BudgetAccount:
         scale = width / budget
         channels = []
         for row in range(budget.shape[0] if signal_std is not None else 0):
-            typical = float(np.median(scale[row]))
+            # Where a coefficient never changes there is neither noise nor signal: such places say nothing of the rest.
+            varying = scale[row][width[row] > 0]
+            typical = float(np.median(varying)) if varying.size else 0.0
             std = float(np.asarray(signal_std)[row])
             # Variance of Laplace noise is 2 * scale^2; the median place stands for the channel.
-            power = float(np.median(2 * scale[row] ** 2))
-            snr = std**2 / power if power > 0 else (0.0 if std == 0 else 1e12)
+            snr = std**2 / float(np.median(2 * varying**2)) if varying.size else 0.0
             channels.append(ChannelSignal(names[row] if row < len(names) else str(row), typical, std, snr))
         return cls(
             eps_total=total,
@@ -88,10 +116,13 @@ class BudgetAccount:
             eps_max=float(budget.max()),
             effective_number=float(np.exp(-(share * np.log(share)).sum())),
             elements=int(budget.size),
+            eps_quantiles=tuple(zip(_LEVELS, np.quantile(budget, _LEVELS).tolist(), strict=True)),
             channels=tuple(channels),
             constant=int((width == 0).sum()),
             official=official,
-            clipped=clipped,
+            clipped=clipped and not official,
+            ones=ones or official,
+            shared=shared or official,
             outside=outside,
         )
 
@@ -99,7 +130,11 @@ class BudgetAccount:
         """Return JSON values, strongest channels first."""
         found = {key: value for key, value in vars(self).items() if key != "channels"}
         strongest = sorted(self.channels, key=lambda channel: -channel.snr)
-        return found | {"channels": [vars(channel) for channel in strongest], "sentences": list(self.sentences())}
+        return found | {
+            "eps_quantiles": {f"{level:g}": value for level, value in self.eps_quantiles},
+            "channels": [vars(channel) for channel in strongest],
+            "sentences": list(self.sentences()),
+        }
 
     def sentences(self) -> tuple[str, ...]:
         """Say in words what was spent and what the formal guarantee is worth."""
@@ -108,26 +143,30 @@ class BudgetAccount:
             f"element. They range from {self.eps_min:.3g} to {self.eps_max:.3g} (median {self.eps_median:.3g}), as if spread "
             f"evenly over {self.effective_number:,.0f} elements."
         ]
-        if self.official:
-            said.append(
-                "No formal guarantee: the range of each coefficient is taken to be one, the noise is shifted by learnt offsets, "
-                "and one draw is shared by the whole batch, so that differences between its faces carry no noise at all."
-            )
-        elif not self.clipped:
-            said.append("No formal guarantee: values are not clipped to the range that the noise was made for.")
+        if broken := no_guarantee(ones=self.ones, clipped=self.clipped, shared=self.shared):
+            said.append(f"No formal guarantee: {broken}.")
+            if self.official:
+                said.append("The learnt offsets shift every release alike: they hide nothing and spend nothing.")
         else:
             said.append(
                 "The guarantee bounds how much likelier a release can be for one face than for another by "
-                f"exp(eps * d), d at most 1: up to 10^{self.eps_total / math.log(10):,.0f}. "
+                "exp(eps * d), d being their largest difference in an element as a share of its range, at most 1: up to "
+                f"{_factor(self.eps_total)}. "
                 + (
                     "A bound that large excludes nothing; only attacks tell what the noise hides."
-                    if self.eps_total > 20
+                    if self.eps_total > _EMPTY
                     else "An attacker's odds change by at most that factor."
                 )
             )
             said.append(
-                "m releases of one face spend m times the budget. The bound is for real numbers; floating-point Laplace noise "
-                "meets it only nearly (Mironov 2012)."
+                "For two faces that differ in one element alone the bound is exp of that element's budget: "
+                f"{_factor(self.eps_min)} at the least, {_factor(self.eps_median)} at the median, {_factor(self.eps_max)} at the "
+                "most. Faces differ in nearly all, and the bounds multiply."
+            )
+            said.append(
+                "Ranges found on some faces bound those of others only because values are clipped to them. m releases of one face "
+                "spend m times the budget. The bound is for real numbers; floating-point Laplace noise meets it only nearly "
+                "(Mironov 2012)."
             )
         if self.outside:
             said.append(
@@ -145,3 +184,49 @@ class BudgetAccount:
                 f"{strong.channel} with a signal-to-noise ratio of {strong.snr:.3g}."
             )
         return tuple(said)
+
+
+def no_guarantee(*, ones: bool, clipped: bool, shared: bool) -> str:
+    """Say what takes the formal guarantee away; empty when nothing does."""
+    reasons = (
+        (ones, "the range of each coefficient is taken to be one, whatever it is"),
+        (not clipped, "values are not clipped to the range that the noise was made for"),
+        (
+            shared,
+            "one draw of noise is shared by the whole batch, so that differences between its faces carry no noise at all",
+        ),
+    )
+    return "; ".join(reason for applies, reason in reasons if applies)
+
+
+def pair_eps(
+    first: NDArray[np.floating[Any]],
+    second: NDArray[np.floating[Any]],
+    *,
+    eps: NDArray[np.floating[Any]],
+    low: NDArray[np.floating[Any]],
+    high: NDArray[np.floating[Any]],
+) -> NDArray[np.float64]:
+    """Return what each element of a release spends on telling two faces apart, (C, m, n).
+
+    The density of a release of one face is at most exp of the *sum* times that of the other, and releases beyond both faces
+    in every element reach it: the bound for a pair is exact. By element it is the budget times the difference, after
+    clipping, as a share of the range; constant elements spend nothing.
+
+    Raises
+    ------
+    DataError
+        Shapes that do not go together.
+    """
+    budget, least, most = (np.asarray(x, dtype=np.float64) for x in (eps, low, high))
+    a, b = (np.clip(np.asarray(x, dtype=np.float64), least, most) for x in (first, second))
+    if not a.shape == b.shape == budget.shape == least.shape == most.shape:
+        raise DataError(f"faces, budgets and ranges must have one shape, got {a.shape}, {b.shape} and {budget.shape}")
+    width = most - least
+    share = np.divide(np.abs(a - b), width, out=np.zeros_like(width), where=width > 0)
+    found: NDArray[np.float64] = budget * share
+    return found
+
+
+def _factor(exponent: float) -> str:
+    return f"{math.exp(exponent):.3g}" if exponent <= _EMPTY else f"10^{exponent / math.log(10):,.0f}"

@@ -132,6 +132,34 @@ def channel_names(block: int = 8, *, keep_dc: bool = False) -> tuple[str, ...]:
     return tuple(f"{plane}({u},{v})" for plane in PLANES for u, v in cells)
 
 
+def flip_signs(channels: int, block: int = 8) -> NDArray[np.float64]:
+    """Return what mirroring left to right multiplies each channel by: odd horizontal frequencies change sign."""
+    per = channels // len(PLANES)
+    v = np.arange(block * block - per, block * block) % block
+    return np.tile(np.where(v % 2, -1.0, 1.0), len(PLANES))
+
+
+def flip_coefficients(coefficients: NDArray[Any], *, block: int = 8) -> NDArray[np.float64]:
+    """Return the coefficients of images mirrored left to right, from theirs.
+
+    Blocks change places along each row and odd horizontal frequencies change sign. A server can so take the mean over
+    both sides of a face from one release, where a second one would spend the budget again.
+
+    Parameters
+    ----------
+    coefficients : (b, C, m, n)
+        With or without DC.
+
+    Raises
+    ------
+    DataError
+        Another number of channels.
+    """
+    values = np.asarray(coefficients, dtype=np.float64)
+    check_coefficients(values.shape, (values.shape[-2], values.shape[-1]) if values.ndim == 4 else (0, 0), block)
+    return values[..., ::-1] * flip_signs(values.shape[1], block)[:, None, None]
+
+
 def check_coefficients(shape: tuple[int, ...], blocks: tuple[int, int], block: int) -> None:
     """Raise `DataError` unless a shape is that of coefficients with or without DC."""
     per = block * block

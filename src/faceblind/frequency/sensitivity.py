@@ -6,6 +6,7 @@ is added, and then it is one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,12 +29,15 @@ class Sensitivity:
         Spread of each channel, over faces and places: the signal that noise is compared with.
     images : int
         Faces that were looked at.
+    source : str
+        What faces they were, in words; empty when nobody said.
     """
 
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     std: NDArray[np.float64]
     images: int
+    source: str = ""
 
     def __post_init__(self) -> None:
         if self.low.shape != self.high.shape or self.low.ndim != 3 or self.std.shape != self.low.shape[:1]:
@@ -43,11 +47,23 @@ class Sensitivity:
             )
         if not (np.isfinite(self.low).all() and np.isfinite(self.high).all() and (self.high >= self.low).all()):
             raise DataError("ranges must be finite with low <= high; calibrate again on whole images")
+        if not (np.isfinite(self.std).all() and (self.std >= 0).all() and self.images > 0):
+            raise DataError(
+                f"std must be finite and not negative, and images positive, got {self.images} images; calibrate again"
+            )
 
     @property
     def range(self) -> NDArray[np.float32]:
         """Largest minus smallest, (C, m, n): the sensitivity of the paper."""
         return self.high - self.low
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the ranges, the spread and the number of faces: which calibration noise was made for."""
+        found = hashlib.sha256(f"{self.low.shape} {self.images}".encode())
+        for values, kind in ((self.low, "<f4"), (self.high, "<f4"), (self.std, "<f8")):
+            found.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+        return found.hexdigest()
 
     def outside(self, values: NDArray[np.floating[Any]]) -> float:
         """Return the share of elements of other faces, (b, C, m, n), that lie outside and would be clipped."""
@@ -88,8 +104,30 @@ class SensitivityMeter:
             self._square += square
         self.images += checked.shape[0]
 
-    def result(self) -> Sensitivity:
-        """Return the ranges.
+    def merge(self, other: SensitivityMeter) -> None:
+        """Take in what another meter saw, as if its faces had come here.
+
+        Raises
+        ------
+        DataError
+            It measured another shape.
+        """
+        if other._low is None or other._high is None or other._sum is None or other._square is None:
+            return
+        if self._low is None or self._high is None or self._sum is None or self._square is None:
+            self._low, self._high = other._low.copy(), other._high.copy()
+            self._sum, self._square = other._sum.copy(), other._square.copy()
+        elif other._low.shape != self._low.shape:
+            raise DataError(f"a meter of {other._low.shape} cannot be merged into one of {self._low.shape}")
+        else:
+            np.minimum(self._low, other._low, out=self._low)
+            np.maximum(self._high, other._high, out=self._high)
+            self._sum = self._sum + other._sum
+            self._square = self._square + other._square
+        self.images += other.images
+
+    def result(self, *, source: str = "") -> Sensitivity:
+        """Return the ranges; `source` says in words which faces they are from.
 
         Raises
         ------
@@ -101,7 +139,7 @@ class SensitivityMeter:
         places = self.images * self._low.shape[1] * self._low.shape[2]
         mean = self._sum / places
         variance = np.maximum(self._square / places - mean**2, 0)
-        return Sensitivity(self._low.copy(), self._high.copy(), np.sqrt(variance), self.images)
+        return Sensitivity(self._low.copy(), self._high.copy(), np.sqrt(variance), self.images, source)
 
 
 def save_sensitivity(sensitivity: Sensitivity, path: str | Path) -> None:
@@ -111,7 +149,8 @@ def save_sensitivity(sensitivity: Sensitivity, path: str | Path) -> None:
     from faceblind._files import write_bytes
 
     arrays = {"low": sensitivity.low, "high": sensitivity.high, "std": sensitivity.std}
-    header = {"faceblind.sensitivity": json.dumps({"images": sensitivity.images})}
+    said = {"images": sensitivity.images, "source": sensitivity.source, "digest": sensitivity.digest}
+    header = {"faceblind.sensitivity": json.dumps(said)}
     write_bytes(path, save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata=header))
 
 
@@ -121,19 +160,26 @@ def load_sensitivity(path: str | Path) -> Sensitivity:
     Raises
     ------
     FormatError
-        Missing, damaged, or another kind of file.
+        Missing, damaged, changed since it was written, or another kind of file.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), framework="numpy") as file:
-            images = json.loads((file.metadata() or {})["faceblind.sensitivity"])["images"]
+            said = json.loads((file.metadata() or {})["faceblind.sensitivity"])
+            images, source, digest = int(said["images"]), str(said["source"]), str(said["digest"])
             low, high, std = (file.get_tensor(name) for name in ("low", "high", "std"))
     except FileNotFoundError as error:
         raise FormatError(f"{path} is missing; write it with save_sensitivity") from error
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
         raise FormatError(f"{path} holds no sensitivity ({error}); write it with save_sensitivity") from error
-    return Sensitivity(low, high, std, int(images))
+    try:
+        found = Sensitivity(low, high, std, images, source)
+    except DataError as error:
+        raise FormatError(f"{path}: {error}") from error
+    if found.digest != digest:
+        raise FormatError(f"{path} was changed since it was written: its digest is another; calibrate again")
+    return found
 
 
 def _checked(values: NDArray[np.floating[Any]], shape: tuple[int, ...] | None) -> NDArray[np.float32]:

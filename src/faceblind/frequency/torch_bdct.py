@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from faceblind._errors import DataError
 from faceblind.frequency.bands import bands
-from faceblind.frequency.bdct import check_coefficients
+from faceblind.frequency.bdct import check_coefficients, flip_signs
 from faceblind.frequency.planes import FROM_RGB, OFFSET, TO_RGB
 
 
@@ -23,6 +23,8 @@ class BlockDCT(nn.Module):
         Height and width of the images.
     block, up, keep_dc
         As in `faceblind.frequency.bdct.bdct`.
+    dtype
+        Of the operators. With float64, float64 pixels give what the arrays of `bdct` hold, to its last digits.
 
     Raises
     ------
@@ -40,7 +42,15 @@ class BlockDCT(nn.Module):
     to_rgb: Tensor
     offset: Tensor
 
-    def __init__(self, size: tuple[int, int], *, block: int = 8, up: int = 8, keep_dc: bool = False) -> None:
+    def __init__(
+        self,
+        size: tuple[int, int],
+        *,
+        block: int = 8,
+        up: int = 8,
+        keep_dc: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         self.size, self.block, self.up, self.keep_dc = size, block, up, keep_dc
         rows, columns = bands(size[0], block, up), bands(size[1], block, up)
@@ -54,7 +64,7 @@ class BlockDCT(nn.Module):
             ("to_rgb", TO_RGB),
             ("offset", OFFSET[:, None, None]),
         ):
-            self.register_buffer(name, torch.from_numpy(np.array(value, dtype=np.float32)), persistent=False)
+            self.register_buffer(name, torch.from_numpy(np.array(value)).to(dtype), persistent=False)
         for name, index in (("row_index", rows.index), ("column_index", columns.index)):
             self.register_buffer(name, torch.from_numpy(index.T.copy()), persistent=False)
 
@@ -81,14 +91,21 @@ class BlockDCT(nn.Module):
     @torch.no_grad()
     def forward(self, pixels: Tensor) -> Tensor:
         """Transform pixels (b, 3, H, W), RGB in 0..255, into coefficients (b, C, m, n); no gradient goes to pixels."""
-        planes = self.planes(pixels)
-        across = _sum(self.column_weight.to(planes.dtype)[:, None], planes[:, :, None], self.column_index, axis=-1)
-        # (b, 3, v, H, n) to (b, 3, u, v, m, n)
-        weight = self.row_weight.to(planes.dtype)[:, None, :, None]
-        found = _sum(weight, across[:, :, None], self.row_index, axis=-2)
-        flat = found.reshape(pixels.shape[0], 3, self.block**2, *self.blocks)
-        kept = flat if self.keep_dc else flat[:, :, 1:]
-        return kept.reshape(pixels.shape[0], -1, *self.blocks)
+        planes = self.planes(pixels).flatten(0, 1)
+        start = 0 if self.keep_dc else 1
+        found = planes.new_empty((planes.shape[0], self.block**2 - start, *self.blocks))
+        # A processor takes one plane at a time, whose working memory stays in its cache; an accelerator, all at once.
+        step = 1 if planes.device.type == "cpu" else max(1, planes.shape[0])
+        across = self.column_weight.to(planes.dtype)[:, None]  # (v, 1, n, s)
+        down = self.row_weight.to(planes.dtype)[:, :, None]  # (u, m, 1, s)
+        for some, out in zip(torch.split(planes, step), torch.split(found, step), strict=True):
+            lines = _sum(across, _neighbours(some[:, None], self.column_index, axis=-1))
+            near = _neighbours(lines, self.row_index, axis=-2)  # each (some, v, m, n)
+            for u in range(self.block):
+                first = start if u == 0 else 0
+                place = u * self.block - start
+                _sum(down[u], [x[:, first:] for x in near], out=out[:, place + first : place + self.block])
+        return found.reshape(pixels.shape[0], *self.shape)
 
     def inverse(self, coefficients: Tensor, dc: Tensor | None = None) -> Tensor:
         """Go back to RGB pixels (b, 3, H, W), clipped to 0..255; `dc` (b, 3, m, n) stands in for what was dropped.
@@ -111,16 +128,35 @@ class BlockDCT(nn.Module):
         planes = torch.einsum("bpumw,hum->bphw", half, self.row_back.to(full.dtype)) + self.offset.to(full.dtype)
         return torch.einsum("cp,bphw->bchw", self.to_rgb.to(full.dtype), planes).clamp(0, 255)
 
+    @torch.no_grad()
     def dc(self, pixels: Tensor) -> Tensor:
         """Return the means of the blocks of other faces, (b, 3, m, n), to guess what was dropped."""
-        whole = BlockDCT(self.size, block=self.block, up=self.up, keep_dc=True).to(pixels.device)
-        found: Tensor = whole(pixels).reshape(pixels.shape[0], 3, self.block**2, *self.blocks)[:, :, 0]
-        return found
+        planes = self.planes(pixels)
+        across, down = self.column_weight[0].to(planes.dtype), self.row_weight[0].to(planes.dtype)[:, None]
+        lines = _sum(across, _neighbours(planes, self.column_index, axis=-1))
+        return _sum(down, _neighbours(lines, self.row_index, axis=-2))
+
+    def flip(self, coefficients: Tensor) -> Tensor:
+        """Return the coefficients of the image mirrored left to right, as `faceblind.frequency.bdct.flip_coefficients`.
+
+        Raises
+        ------
+        DataError
+            Another shape.
+        """
+        check_coefficients(tuple(coefficients.shape), self.blocks, self.block)
+        signs = torch.from_numpy(flip_signs(coefficients.shape[1], self.block)).to(coefficients)
+        return coefficients.flip(-1) * signs[:, None, None]
 
 
-def _sum(weight: Tensor, values: Tensor, index: Tensor, *, axis: int) -> Tensor:
-    """Add up ``weight[..., s]`` times the values at the s-th neighbour along an axis."""
-    total = weight[..., 0] * values.index_select(axis, index[0])
-    for s in range(1, index.shape[0]):
-        total.addcmul_(weight[..., s], values.index_select(axis, index[s]))
+def _neighbours(values: Tensor, index: Tensor, *, axis: int) -> list[Tensor]:
+    """Gather the first, second, ... pixel that each block reads along an axis."""
+    return [values.index_select(axis, places) for places in index]
+
+
+def _sum(weight: Tensor, neighbours: list[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Add up ``weight[..., s]`` times the s-th neighbours."""
+    total = torch.mul(weight[..., 0], neighbours[0], out=out)
+    for s in range(1, len(neighbours)):
+        total.addcmul_(weight[..., s], neighbours[s])
     return total

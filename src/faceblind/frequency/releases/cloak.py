@@ -6,10 +6,12 @@ WWW 2021).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from faceblind._errors import UsageError
 from faceblind.frequency.releases.base import Release, Released
@@ -30,6 +32,14 @@ class Cloak(Release):
         Bound of sigma, in units of pixels scaled to [-1, 1].
     suppress
         Share of the values, those with the largest sigma, that are replaced by learnt constants where the network is used.
+        The source learns the constants after sigma; here both are learnt at once: in training every second face of a batch is
+        cut as in use, which teaches the constants and the network, and the others keep their noise everywhere, which teaches
+        sigma what every value is worth.
+
+    Raises
+    ------
+    UsageError
+        An option out of range.
     """
 
     kind = "cloak"
@@ -39,9 +49,10 @@ class Cloak(Release):
         self, size: tuple[int, int], *, weight: float = 100.0, largest: float = 1.5, suppress: float = 0.0
     ) -> None:
         super().__init__(size)
-        if not (weight >= 0 and largest > 0 and 0 <= suppress < 1):
+        if not (0 <= weight < math.inf and 0 < largest < math.inf and 0 <= suppress < 1):
             raise UsageError(
-                f"weight must not be negative, largest positive and suppress in [0, 1), got {weight}, {largest}, {suppress}"
+                "weight must not be negative, largest positive, both finite, and suppress in [0, 1); "
+                f"got {weight}, {largest}, {suppress}"
             )
         self.weight, self.largest, self.suppress = float(weight), float(largest), float(suppress)
         self.rho = nn.Parameter(torch.full((3, *size), -2.0))
@@ -69,20 +80,26 @@ class Cloak(Release):
         return found.view_as(self.rho)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None, *, noise: bool = True) -> Released:
-        """Add noise of its own to each face; cut out where the network is in use (``eval()``)."""
+        """Add noise of its own to each face; cut out where the network is in use (``eval()``), in training in every second."""
         images = scaled(pixels, self.size)
         if not noise:
             return Released(images)
         drawn = torch.randn(images.shape, generator=generator, device=images.device)
         released = images + self.sigma() * drawn
-        if self.suppress and not self.training:
-            released = torch.where(self.suppressed(), self.mean, released)
+        if self.suppress:
+            cut = self.suppressed().expand(released.shape)
+            if self.training:
+                second = torch.arange(len(released), device=images.device) % 2 == 1
+                cut = cut & second[:, None, None, None]
+            released = torch.where(cut, self.mean, released)
         return Released(released)
 
     def penalty(self) -> Tensor:
         """Return what noise is worth: minus the weighted mean of its logarithm."""
         # A weight of 100 in the source stands against a loss summed over values; here both are means.
-        return -self.weight / 100 * torch.log(self.sigma().clamp_min(1e-6)).mean()
+        # The logarithm of `sigma`, whose tanh would lose its gradient where rho is far below zero.
+        log_sigma = math.log(self.largest) + logsigmoid(2 * self.rho)
+        return -self.weight / 100 * log_sigma.mean()
 
     def picture(self, tensor: Tensor) -> Tensor:
         """Show the noisy pixels."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from faceblind._errors import UsageError
+from faceblind._errors import DataError, UsageError
 from faceblind.frequency.bdct import channel_names
 from faceblind.frequency.noise import LaplaceBudget
 from faceblind.frequency.releases.base import Batches, Release, Released
@@ -17,6 +17,7 @@ from faceblind.frequency.sensitivity import SensitivityMeter
 from faceblind.frequency.torch_bdct import BlockDCT
 
 BUDGETS = ("learned", "uniform")
+SENSITIVITIES = ("range", "ones")
 
 
 class DctDp(Release):
@@ -30,8 +31,10 @@ class DctDp(Release):
         Mean budget of an element.
     budgets : "learned" or "uniform"
         Whether the recognition loss learns how the total is shared out.
+    sensitivity : "range" or "ones"
+        Ranges of public faces (the default), or ones: of the published code's departures this alone, without clipping.
     official
-        Noise as in the published code; see `LaplaceBudget`.
+        Noise as in the published code, ranges of one among the rest; see `LaplaceBudget`.
     keep_dc
         Ablation: release the means of the blocks too.
     frequency
@@ -58,6 +61,7 @@ class DctDp(Release):
         *,
         eps_mean: float = 0.5,
         budgets: str = "learned",
+        sensitivity: str | None = None,
         official: bool = False,
         keep_dc: bool = False,
         frequency: bool = True,
@@ -70,9 +74,18 @@ class DctDp(Release):
             raise UsageError(f"budgets must be one of {', '.join(BUDGETS)}, got {budgets!r}")
         if keep_dc and not frequency:
             raise UsageError("there is no DC to keep without the transform: leave out keep_dc or frequency=False")
+        if sensitivity not in (None, *SENSITIVITIES):
+            raise UsageError(f"sensitivity must be one of {', '.join(SENSITIVITIES)}, got {sensitivity!r}")
+        if official and sensitivity == "range":
+            raise UsageError("the published code takes ranges of one: leave out sensitivity='range' or official")
+        if not noise and (official or sensitivity == "ones"):
+            raise UsageError(
+                "noise=False adds no noise of any kind: leave out official and sensitivity='ones', or noise"
+            )
         self.options: dict[str, Any] = {
             "eps_mean": eps_mean,
             "budgets": budgets,
+            "sensitivity": sensitivity or ("ones" if official else "range"),
             "official": official,
             "keep_dc": keep_dc,
             "frequency": frequency,
@@ -84,7 +97,15 @@ class DctDp(Release):
         shape = self.transform.shape if self.transform is not None else (3, *size)
         self._shape = shape
         self.budget = (
-            LaplaceBudget(shape, eps_mean=eps_mean, learned=budgets == "learned", official=official) if noise else None
+            LaplaceBudget(
+                shape,
+                eps_mean=eps_mean,
+                learned=budgets == "learned",
+                official=official,
+                ones=True if sensitivity == "ones" else None,
+            )
+            if noise
+            else None
         )
 
     @property
@@ -111,7 +132,7 @@ class DctDp(Release):
         return scaled(pixels, self.size)
 
     def forward(self, pixels: Tensor, generator: torch.Generator | None = None, *, noise: bool = True) -> Released:
-        """Release a batch; without noise the coefficients as they are."""
+        """Release a batch; with ``noise=False`` the coefficients as they are, not clipped either."""
         values = self.clean(pixels)
         if noise and self.budget is not None:
             values = self.budget(values, generator)
@@ -133,6 +154,25 @@ class DctDp(Release):
                 progress(meter.images, 0)
         self.budget.calibrate(meter.result())
 
+    def outside(self, batches: Batches) -> float | None:
+        """Return the share of values of other faces that are clipped; None where nothing is.
+
+        Raises
+        ------
+        DataError
+            There are no faces.
+        """
+        if self.budget is None or not self.budget.clips or not self.budget.calibrated:
+            return None
+        beyond = total = 0
+        for pixels, _ in batches():
+            values = self.clean(pixels.to(self.budget.theta.device))
+            beyond += int(((values < self.budget.low) | (values > self.budget.high)).sum())
+            total += values.numel()
+        if not total:
+            raise DataError("there are no faces to see how many of their values lie outside the ranges; give some")
+        return beyond / total
+
     def noise_parameters(self) -> list[torch.nn.Parameter]:
         """Return the shares of the budget, and the offsets in official mode."""
         return [p for p in self.parameters() if p.requires_grad]
@@ -143,6 +183,6 @@ class DctDp(Release):
             return ((tensor + 1) * 127.5).clamp(0, 255)
         return self.transform.inverse(tensor)
 
-    def account(self) -> dict[str, Any] | None:
-        """Return totals, spread and signal against noise."""
-        return None if self.budget is None else self.budget.account(self.channels).to_dict()
+    def account(self, *, outside: float | None = None) -> dict[str, Any] | None:
+        """Return totals, spread and signal against noise; with the share of other faces' values that `outside` found."""
+        return None if self.budget is None else self.budget.account(self.channels, outside=outside).to_dict()

@@ -5,6 +5,7 @@ Source: "InstaHide: Instance-hiding Schemes for Private Distributed Learning" (H
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from faceblind.frequency.releases.base import Batches, Release, Released
 from faceblind.frequency.releases.rgb import scaled, unscaled
 
 POOL = 256
+_LEAST = 0.01  # share of draws that must be within `most`: below it the draws would hardly ever end
 
 
 class InstaHide(Release):
@@ -32,6 +34,11 @@ class InstaHide(Release):
         Largest weight of a picture; 0.65 in the source.
     signs
         ``False`` leaves the signs alone.
+
+    Raises
+    ------
+    UsageError
+        No picture in a mix, or a bound on weights that none, or hardly any, meet.
     """
 
     kind = "instahide"
@@ -41,6 +48,10 @@ class InstaHide(Release):
         super().__init__(size)
         if k < 1 or not (k == 1 or 1 / k < most <= 1):
             raise UsageError(f"k must be at least 1 and most in (1/k, 1], got k={k}, most={most}")
+        if k > 1 and (share := _within(k, most)) < _LEAST:
+            raise UsageError(
+                f"only {share:.1g} of the weights of k={k} pictures are all below most={most}: raise most or lower k"
+            )
         self.k, self.most, self.signs = k, most, signs
         self.register_buffer("pool", torch.zeros((0, 3, *size)), persistent=False)
         self.pool: Tensor
@@ -87,6 +98,8 @@ class InstaHide(Release):
         ------
         UsageError
             The network is in use (``eval()``) and there is no pool.
+        DataError
+            In training, a batch of one: it has nothing to mix with.
         """
         images = scaled(pixels, self.size)
         if not noise:
@@ -98,8 +111,14 @@ class InstaHide(Release):
         if self.k == 1:
             mixed = images
         elif self.training:
-            others = [torch.randperm(count, generator=generator, device=place) for _ in range(self.k - 1)]
-            partners = torch.stack([torch.arange(count, device=place), *others], dim=1).to(images.device)
+            if count < 2:
+                raise DataError(
+                    f"InstaHide mixes the faces of a batch where it is trained; a batch of {count} has none to mix"
+                )
+            # Others of the batch by the ranks of random numbers, itself last; each once, where the batch is large enough.
+            rank = torch.rand((count, count), generator=generator, device=place).fill_diagonal_(2).argsort(dim=1)
+            others = rank[:, torch.arange(self.k - 1, device=place) % (count - 1)]
+            partners = torch.cat([torch.arange(count, device=place)[:, None], others], dim=1).to(images.device)
             mixed = torch.einsum("bk,bkchw->bchw", weights, images[partners])
         else:
             if not self.calibrated:
@@ -138,3 +157,9 @@ class InstaHide(Release):
     def picture(self, tensor: Tensor) -> Tensor:
         """Show absolute values: what a person sees when the signs are undone as far as they can be."""
         return unscaled(tensor.abs() * 2 - 1) if self.signs else unscaled(tensor)
+
+
+def _within(k: int, most: float) -> float:
+    """Return the share of the simplex of k weights where none is above `most` (inclusion and exclusion)."""
+    terms = ((-1) ** j * math.comb(k, j) * (1 - j * most) ** (k - 1) for j in range(k + 1) if j * most < 1)
+    return math.fsum(terms)

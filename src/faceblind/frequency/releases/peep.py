@@ -22,6 +22,8 @@ from faceblind.frequency.releases.rgb import scaled, unscaled
 
 MOST = 1024
 """Faces that eigenfaces are computed from, at most: their Gram matrix is what is decomposed."""
+_SEED = 0x9EE9
+_RANK = 1e-10  # of the largest eigenvalue: what is below is rounding, and its eigenfaces would not be orthonormal
 
 
 class Peep(Release):
@@ -33,8 +35,13 @@ class Peep(Release):
         Budget of one image (5 in the seed paper), shared out evenly over the coefficients; or of each coefficient with
         ``per="component"``. The paper does not say which.
     components
-        Eigenfaces, at most.
+        Eigenfaces, at most. Where calibration finds fewer, the others are zero and their share of the budget is not spent.
     per : "image" or "component"
+
+    Raises
+    ------
+    UsageError
+        An option out of range.
     """
 
     kind = "peep"
@@ -75,41 +82,24 @@ class Peep(Release):
         return int(self.images) > 0
 
     def calibrate(self, batches: Batches, progress: Callable[[int, int], None] | None = None) -> None:
-        """Find eigenfaces from every second image of each person (up to `MOST`), then the ranges of coefficients over all.
+        """Find eigenfaces from every second image of each person, then the ranges of coefficients over all images.
 
-        Two passes; what is in memory is the images that the eigenfaces come from.
+        Two passes. Of more than `MOST` such images an even sample is taken (a reservoir with a fixed seed): it depends on the
+        order of the images, not on how they are cut into batches, and is all that is held in memory.
 
         Raises
         ------
         DataError
-            Fewer faces than two.
+            Faces of which no two differ.
         """
-        rows: list[Tensor] = []
-        seen: dict[str, int] = {}
-        for pixels, identity in batches():
-            for image, person in zip(scaled(pixels, self.size), identity, strict=True):
-                seen[person] = seen.get(person, 0) + 1
-                if seen[person] % 2 and len(rows) < MOST:
-                    rows.append(image.flatten().cpu())
-            if len(rows) >= MOST:
-                break
-        if len(rows) < 2:
-            raise DataError(f"eigenfaces need at least two faces, got {len(rows)}")
-        matrix = torch.stack(rows).double()
-        mean = matrix.mean(dim=0)
-        matrix -= mean
-        values, vectors = torch.linalg.eigh(matrix @ matrix.T)
-        # The last value is the mean's: centred rows are dependent.
-        keep = min(self.components, len(rows) - 1)
-        order = torch.argsort(values, descending=True)[:keep]
-        basis = (matrix.T @ vectors[:, order] / values[order].clamp_min(1e-12).sqrt()).T
+        mean, basis = _eigenfaces(self._sample(batches, progress), self.components)
         self.basis.zero_()
-        self.basis[:keep] = basis.float()
+        self.basis[: len(basis)] = basis.float()
         self.mean.copy_(mean.float())
-        low, high = torch.full((self.components,), torch.inf), torch.full((self.components,), -torch.inf)
+        low, high = torch.full_like(self.low, torch.inf), torch.full_like(self.high, -torch.inf)
         count = 0
         for pixels, _ in batches():
-            found = self._coefficients(pixels)
+            found = self._coefficients(pixels.to(self.mean.device))
             low, high = torch.minimum(low, found.amin(dim=0)), torch.maximum(high, found.amax(dim=0))
             count += pixels.shape[0]
             if progress is not None:
@@ -118,8 +108,30 @@ class Peep(Release):
         self.high.copy_(high)
         self.images.fill_(count)
 
+    def _sample(self, batches: Batches, progress: Callable[[int, int], None] | None) -> Tensor:
+        rng = np.random.default_rng(_SEED)
+        rows: list[Tensor] = []
+        seen: dict[str, int] = {}
+        half = count = 0
+        for pixels, identity in batches():
+            for image, person in zip(scaled(pixels, self.size), identity, strict=True):
+                seen[person] = seen.get(person, 0) + 1
+                if seen[person] % 2 == 0:
+                    continue
+                half += 1
+                place = len(rows) if half <= MOST else int(rng.integers(half))
+                if place < MOST:
+                    # A copy: a view would hold its whole batch in memory.
+                    rows[place : place + 1] = [image.flatten().cpu().clone()]
+            count += pixels.shape[0]
+            if progress is not None:
+                progress(count, 0)
+        if len(rows) < 2:
+            raise DataError(f"eigenfaces need at least two faces, got {len(rows)}; every second one of a person counts")
+        return torch.stack(rows).double()
+
     def _coefficients(self, pixels: Tensor) -> Tensor:
-        return (scaled(pixels, self.size).flatten(1) - self.mean) @ self.basis.T
+        return (scaled(pixels, self.size).to(self.mean.dtype).flatten(1) - self.mean) @ self.basis.T
 
     def scale(self) -> Tensor:
         """Return the scale of the noise of each coefficient."""
@@ -134,21 +146,44 @@ class Peep(Release):
         UsageError
             There are no eigenfaces yet.
         """
-        if not self.calibrated:
-            raise UsageError("PEEP has no eigenfaces yet: call calibrate(...) with public faces")
+        self._ready()
         found = self._coefficients(pixels)
         if noise:
             drawn = unit_laplace(tuple(found.shape), generator, device=found.device)
             found = torch.clamp(found, self.low, self.high) + self.scale() * drawn
         return Released((self.mean + found @ self.basis).view(-1, *self.shape))
 
+    def _ready(self) -> None:
+        if not self.calibrated:
+            raise UsageError("PEEP has no eigenfaces yet: call calibrate(...) with public faces")
+
     def picture(self, tensor: Tensor) -> Tensor:
         """Show the face that was drawn."""
         return unscaled(tensor)
 
     def account(self) -> dict[str, Any]:
-        """Return totals over the coefficients."""
+        """Return totals over the coefficients.
+
+        Raises
+        ------
+        UsageError
+            There are no eigenfaces, and so no ranges, yet.
+        """
+        self._ready()
         shape = (self.components, 1, 1)
         each = self.eps / self.components if self.per == "image" else self.eps
         ranges = (self.high - self.low).cpu().numpy().reshape(shape)
         return BudgetAccount.of(np.full(shape, each), ranges).to_dict()
+
+
+def _eigenfaces(matrix: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the mean and orthonormal eigenfaces (k, values), k <= most, of float64 faces (n, values), by their Gram matrix."""
+    mean = matrix.mean(dim=0)
+    matrix -= mean
+    values, vectors = torch.linalg.eigh(matrix @ matrix.T)
+    order = torch.argsort(values, descending=True)[:most]
+    # Centred faces are dependent, and so are copies of one photograph.
+    order = order[values[order] > _RANK * float(values.max())]
+    if not len(order):
+        raise DataError(f"eigenfaces need faces that differ; all {len(matrix)} are the same")
+    return mean, (matrix.T @ vectors[:, order] / values[order].sqrt()).T

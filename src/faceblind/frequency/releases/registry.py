@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, signature
+from numbers import Integral, Real
 from typing import Any
 
 from faceblind._errors import UsageError
@@ -29,6 +31,14 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 """What the command line calls releases: the paper's, its ablations, the published code's, and the baselines."""
 
+# What a value may be, by the type of the option's default.
+_TYPES: Mapping[type, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a name"),
+}
+
 
 def open_release(kind: str, size: tuple[int, int], config: Mapping[str, Any]) -> Release:
     """Make a release from its kind and options.
@@ -36,14 +46,25 @@ def open_release(kind: str, size: tuple[int, int], config: Mapping[str, Any]) ->
     Raises
     ------
     UsageError
-        An unknown kind or option, or a value out of range.
+        An unknown kind or option, or a value of another type or out of range; the message names it and what there is.
     """
     if kind not in KINDS:
-        raise UsageError(f"unknown release {kind!r}; there are {', '.join(KINDS)}")
-    try:
-        return KINDS[kind](size, **config)
-    except TypeError as error:
-        raise UsageError(f"release {kind}: {error}; it takes {', '.join(_options(kind)) or 'no options'}") from error
+        raise UsageError(f"unknown release {kind!r}; there are {', '.join(kinds())}")
+    known = _options(kind)
+    for name, value in config.items():
+        if name not in known:
+            raise UsageError(
+                f"release {kind} has no option {name!r}; it takes {', '.join(known) if known else 'no options'}"
+            )
+        accepted, what = _TYPES.get(type(known[name]), (None, ""))  # others are the constructor's to judge
+        if accepted and (not isinstance(value, accepted) or isinstance(value, bool) is not (accepted is bool)):
+            raise UsageError(f"release {kind}: {name} must be {what}, got {value!r}")
+    return KINDS[kind](size, **config)
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds there are."""
+    return tuple(KINDS)
 
 
 def preset(name: str) -> tuple[str, dict[str, Any]]:
@@ -60,8 +81,6 @@ def preset(name: str) -> tuple[str, dict[str, Any]]:
     return kind, dict(config)
 
 
-def _options(kind: str) -> list[str]:
-    from inspect import Parameter, signature
-
+def _options(kind: str) -> dict[str, Any]:
     keywords = signature(KINDS[kind]).parameters.values()
-    return [p.name for p in keywords if p.kind is Parameter.KEYWORD_ONLY]
+    return {p.name: p.default for p in keywords if p.kind is Parameter.KEYWORD_ONLY}
