@@ -9,7 +9,6 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 import tracemalloc
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 from faceblind.frequency.bands import dct_matrix
 from faceblind.frequency.bdct import bdct, bdct_direct
 from faceblind.frequency.torch_bdct import BlockDCT
-from recording import record
+from recording import record, times
 
 ROUNDS, SIDE = 9, 112
 
@@ -38,16 +37,9 @@ def torch_direct(module: BlockDCT, pixels: torch.Tensor) -> torch.Tensor:
 
 def paired(one, other) -> tuple[float, float, float]:
     """Return median seconds of both and the median of the ratios of neighbours in time."""
-    one(), other()
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        one()
-        middle = time.perf_counter()
-        other()
-        times.append((middle - start, time.perf_counter() - middle))
-    a, b = zip(*times, strict=True)
-    return statistics.median(a), statistics.median(b), statistics.median(x / y for x, y in times)
+    measured = times(one, other, ROUNDS)
+    a, b = zip(*measured, strict=True)
+    return statistics.median(a), statistics.median(b), statistics.median(x / y for x, y in measured)
 
 
 def peak_numpy(function, images) -> float:

@@ -24,7 +24,7 @@ import numpy as np
 from faceblind.data.tables.table import BATCH_ROWS
 from faceblind.erase import IdentityMoments, Projector, RankChoice
 from faceblind.measure import score_tail
-from recording import record
+from recording import record, times
 
 
 def main() -> int:
@@ -54,14 +54,7 @@ def main() -> int:
 
 def ratio(ours: Callable[[], object], theirs: Callable[[], object], runs: int) -> tuple[str, float]:
     """Time two variants in turn; return 'median (min to max)' of ours / theirs, and the median."""
-    ours(), theirs()
-    ratios = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        ours()
-        middle = time.perf_counter()
-        theirs()
-        ratios.append((middle - start) / (time.perf_counter() - middle))
+    ratios = [a / b for a, b in times(ours, theirs, runs)]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", statistics.median(ratios)
 
 

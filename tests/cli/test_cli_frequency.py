@@ -11,18 +11,11 @@ from PIL import Image
 
 pytest.importorskip("torch")
 
-import torch
 from safetensors.numpy import load_file
 
 from faceblind.cli import main
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def run(capsys, *argv):

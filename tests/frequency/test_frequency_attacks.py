@@ -27,12 +27,7 @@ from faceblind.frequency.torch_bdct import BlockDCT  # noqa: E402
 SIDE = 24
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def blobs(seed, count, side=SIDE):

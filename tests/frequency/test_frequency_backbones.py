@@ -10,13 +10,7 @@ from torch.nn import functional  # noqa: E402
 
 from faceblind.frequency.backbones import Bottleneck, IrUnit, make_backbone  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def used(module, seed=0):

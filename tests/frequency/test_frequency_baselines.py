@@ -17,20 +17,7 @@ from faceblind.frequency.releases.instahide import InstaHide, _within  # noqa: E
 from faceblind.frequency.releases.peep import Peep  # noqa: E402
 from faceblind.frequency.releases.registry import PRESETS, kinds, open_release, preset  # noqa: E402
 from faceblind.frequency.releases.rgb import Rgb  # noqa: E402
-
-SIZE = (8, 8)
-
-
-def pixels(seed=0, count=12):
-    return torch.randint(0, 256, (count, 3, *SIZE), generator=torch.Generator().manual_seed(seed)).float()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def batches(count=5):
-    return lambda: iter([(pixels(k), [f"p{i // 2}" for i in range(12)]) for k in range(count)])
+from small_pixels import SIZE, batches, pixels, seeded  # noqa: E402
 
 
 @pytest.mark.parametrize("name", [n for n in PRESETS if n != "dctdp-official"])

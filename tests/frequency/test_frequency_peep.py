@@ -12,20 +12,7 @@ from faceblind import DataError, UsageError  # noqa: E402
 from faceblind.frequency.releases import peep as peep_module  # noqa: E402
 from faceblind.frequency.releases.peep import Peep  # noqa: E402
 from faceblind.frequency.releases.rgb import Rgb  # noqa: E402
-
-SIZE = (8, 8)
-
-
-def pixels(seed=0, count=12):
-    return torch.randint(0, 256, (count, 3, *SIZE), generator=torch.Generator().manual_seed(seed)).float()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def batches(count=5):
-    return lambda: iter([(pixels(k), [f"p{i // 2}" for i in range(12)]) for k in range(count)])
+from small_pixels import SIZE, batches, pixels, seeded  # noqa: E402
 
 
 def test_peep_projects_on_eigenfaces():

@@ -25,12 +25,7 @@ TINY = replace(
 RGB = replace(TINY, release="rgb", config={})
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def people(count=6, each=6, seed=0, noise=20.0):

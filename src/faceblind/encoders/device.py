@@ -19,12 +19,12 @@ def import_torch(purpose: str) -> Any:
     return import_extra("torch", purpose)
 
 
-def import_extra(package: str, purpose: str) -> Any:
-    """Import a package of the extra ``encoders``."""
+def import_extra(package: str, purpose: str, *, extra: str = "encoders") -> Any:
+    """Import a package of an extra; `MissingExtraError` says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise MissingExtraError(package, "encoders", purpose) from error
+        raise MissingExtraError(package, extra, purpose) from error
 
 
 def check_device_name(device: str) -> None:

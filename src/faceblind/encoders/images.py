@@ -27,10 +27,10 @@ MAX_PIXELS = 178_956_970
 """Largest photograph decoded by default, in pixels: where Pillow itself refuses."""
 
 # By content, whatever the name says. Left out: EPS (it runs Ghostscript), scientific and legacy formats.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
 
 # What Pillow's decoders are known to raise on damaged files; Warning is there for `python -W error`.
-_DECODE_ERRORS = (
+DECODE_ERRORS = (
     OSError,
     SyntaxError,
     ValueError,
@@ -139,7 +139,7 @@ def _decode(path: Path, max_pixels: int) -> NDArray[np.uint8]:
         raise ImageError(_too_large("it", min(limit, max_pixels))) from error
     except MemoryError as error:
         raise ImageError(f"not enough memory to decode it{size}") from error
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise ImageError(f"cannot be read: {error.strerror}") from error
         raise ImageError(f"damaged or truncated{size}: {error or type(error).__name__}") from error
@@ -164,7 +164,7 @@ def _readable_formats() -> tuple[str, ...]:
     from PIL import Image
 
     Image.init()
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 @cache
@@ -254,7 +254,7 @@ def _no_white(got: str, expected: str) -> str:
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION_TAG, 1))
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return 1  # damaged EXIF says nothing about the pixels
 
 

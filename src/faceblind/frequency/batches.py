@@ -51,6 +51,11 @@ def row_numbers(source: FaceSource, rows: ArrayLike | None = None) -> NDArray[np
     return asked.astype(np.intp)
 
 
+def generator_of(seed: int, number: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return the randomness of one batch: it does not depend on what other batches drew."""
+    return torch.Generator(device).manual_seed((seed * 1_000_003 + number) % 2**63)
+
+
 def parts(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
     """Cut rows into batches."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]

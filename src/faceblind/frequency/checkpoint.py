@@ -11,12 +11,13 @@ from torch import Tensor, nn, optim
 
 from faceblind._errors import FormatError, OutputError
 from faceblind._files import write_bytes
-from faceblind.frequency.model import load_part, tensors_of
+from faceblind.frequency.model import load_part, read_tensors, tensors_of
 from faceblind.frequency.recipe import Recipe
 from faceblind.frequency.record import RECIPE, read_json
 
 CHECKPOINT = "checkpoint.safetensors"
 _HEADER = "faceblind.checkpoint"
+_ANEW = "delete it to train from the start"
 
 
 @dataclass
@@ -74,17 +75,14 @@ def load_checkpoint(
     FormatError
         It is damaged.
     """
-    from safetensors import SafetensorError, safe_open
-
     path = folder / CHECKPOINT
     if not path.exists():
         return None
+    tensors, said = read_tensors(path, _ANEW, header=_HEADER)
     try:
-        with safe_open(str(path), framework="pt") as file:
-            position = Position(**json.loads((file.metadata() or {})[_HEADER]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-        raise FormatError(f"{path} is damaged ({error}); delete it to train from the start") from error
+        position = Position(**said)
+    except TypeError as error:
+        raise FormatError(f"{path} is damaged ({error}); {_ANEW}") from error
     other = ""
     if position.recipe != recipe.digest:
         other = f"with another recipe{_differences(folder, recipe)}"

@@ -7,8 +7,6 @@ the same shape, resized. A picture of another shape is refused: squeezing a face
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import ImageError, MissingExtraError, UsageError
-from faceblind.encoders.images import load_image
+from faceblind.encoders.images import DECODE_ERRORS, FORMATS, load_image
 from faceblind.encoders.jpeg import reaches_end
 
 if TYPE_CHECKING:
@@ -24,26 +22,9 @@ if TYPE_CHECKING:
 
 SHAPE_TOLERANCE = 0.02
 """Two shapes are one when height over width differs by no more than this share (a rounded pixel)."""
-# By content, whatever the name says; the same as photographs may have.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
 _MODES = ("RGB", "L", "P", "RGBA", "LA", "CMYK", "YCbCr", "1")
 _MOST_PIXELS = 1 << 26
 _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
-_DECODE_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-    Warning,
-)
 
 
 def size_of(size: int | tuple[int, int]) -> tuple[int, int]:
@@ -92,7 +73,7 @@ def chip_of_bytes(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
         if image.mode not in _MODES:
             raise ImageError(f"colour mode {image.mode} is not supported: save it as 8-bit RGB")
         return fit(np.asarray(image.convert("RGB")), size)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise ImageError(f"damaged or truncated: {error or type(error).__name__}") from error
     finally:
         image.close()
@@ -147,7 +128,7 @@ def problem_of_header(data: bytes, size: tuple[int, int]) -> str | None:
             if image.getexif().get(_ORIENTATION, 1) not in _TURNED:
                 raise
             check_shape((image.width, image.height), size)
-    except (ImageError, *_DECODE_ERRORS) as error:
+    except (ImageError, *DECODE_ERRORS) as error:
         return str(error)
     finally:
         image.close()
@@ -163,8 +144,8 @@ def _opened(data: bytes) -> Image.Image:
         raise ImageError("PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process: set it to False")
     try:
         Image.init()
-        return Image.open(io.BytesIO(data), formats=[name for name in _FORMATS if name in Image.OPEN])
-    except _DECODE_ERRORS as error:
+        return Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
+    except DECODE_ERRORS as error:
         start = f"it starts with {data[:8]!a}" if data else "it is empty"
         raise ImageError(f"not an image, or its header is damaged: {start}") from error
 

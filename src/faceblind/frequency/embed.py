@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from faceblind._errors import UsageError
-from faceblind.frequency.batches import calibration, parts, read_batches, row_numbers
+from faceblind.frequency.batches import calibration, generator_of, parts, read_batches, row_numbers
 from faceblind.frequency.faces import FaceSource
 from faceblind.frequency.model import Recogniser
 
@@ -45,7 +45,7 @@ def embed_faces(
     done = 0
     with torch.no_grad():
         for number, (_, pixels) in enumerate(read_batches(source, parts(taken, batch))):
-            generator = torch.Generator(device).manual_seed((seed * 1_000_003 + number) % 2**63)
+            generator = generator_of(seed, number, device)
             embedded = model.embed(pixels.to(device), generator, noise=noise, flip=flip)
             found[done : done + len(embedded)] = embedded.cpu().numpy()
             done += len(embedded)

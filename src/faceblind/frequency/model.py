@@ -106,7 +106,7 @@ def load_model(folder: str | Path, *, device: str = "cpu") -> Recogniser:
     chosen, _ = choose_device(torch, device, "float32")
     values = read_json(folder / RECIPE, "make the folder with: faceblind frequency train")
     model = Recogniser(Recipe.from_dict(values))
-    found, header = _read(folder / MODEL, "train it with: faceblind frequency train")
+    found, header = read_tensors(folder / MODEL, "train it with: faceblind frequency train")
     # A run that began anew in the folder of a finished one has written its recipe, but no weights yet.
     if header.get("recipe") != digest_of(values):
         raise FormatError(
@@ -126,25 +126,20 @@ def tensors_of(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
     }
 
 
-def read_tensors(path: Path, fix: str) -> dict[str, Tensor]:
-    """Read a safetensors file.
+def read_tensors(path: Path, fix: str, *, header: str = _HEADER) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read the tensors of a safetensors file and its JSON header; the header is empty when it has none of that name.
 
     Raises
     ------
     FormatError
         Missing (the message then says `fix`) or damaged.
     """
-    return _read(path, fix)[0]
-
-
-def _read(path: Path, fix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read tensors and the header of a safetensors file; the header is empty when it is not ours."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+            said = json.loads((file.metadata() or {}).get(header, "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, said  # noqa: SIM118
     except FileNotFoundError as error:
         raise FormatError(f"{path} is missing; {fix}") from error
     except (SafetensorError, OSError, ValueError) as error:

@@ -34,9 +34,9 @@ def read_json(path: Path, fix: str) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise FormatError(f"{path} is missing; {fix}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise FormatError(f"{path} is not JSON ({error}); {fix}") from error
 
 

@@ -95,14 +95,7 @@ class SensitivityMeter:
         low, high = checked.min(axis=0), checked.max(axis=0)
         total = checked.sum(axis=(0, 2, 3), dtype=np.float64)
         square = np.einsum("bcmn,bcmn->c", checked, checked, dtype=np.float64)
-        if self._low is None or self._high is None or self._sum is None or self._square is None:
-            self._low, self._high, self._sum, self._square = low, high, total, square
-        else:
-            np.minimum(self._low, low, out=self._low)
-            np.maximum(self._high, high, out=self._high)
-            self._sum += total
-            self._square += square
-        self.images += checked.shape[0]
+        self.merge(SensitivityMeter(checked.shape[0], low, high, total, square))
 
     def merge(self, other: SensitivityMeter) -> None:
         """Take in what another meter saw, as if its faces had come here.

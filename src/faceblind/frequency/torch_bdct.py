@@ -88,6 +88,11 @@ class BlockDCT(nn.Module):
             )
         return torch.einsum("pc,bchw->bphw", self.from_rgb.to(pixels.dtype), pixels) - self.offset.to(pixels.dtype)
 
+    def pixels(self, planes: Tensor) -> Tensor:
+        """Turn planes (b, 3, H, W) around zero into RGB pixels (b, 3, H, W), clipped to 0..255."""
+        shifted = planes + self.offset.to(planes.dtype)
+        return torch.einsum("cp,bphw->bchw", self.to_rgb.to(planes.dtype), shifted).clamp(0, 255)
+
     @torch.no_grad()
     def forward(self, pixels: Tensor) -> Tensor:
         """Transform pixels (b, 3, H, W), RGB in 0..255, into coefficients (b, C, m, n); no gradient goes to pixels."""
@@ -125,8 +130,7 @@ class BlockDCT(nn.Module):
             full = torch.cat([means[:, :, None].to(full.dtype), full], dim=2)
         grid = full.reshape(count, 3, self.block, self.block, *self.blocks)
         half = torch.einsum("bpuvmn,wvn->bpumw", grid, self.column_back.to(full.dtype))
-        planes = torch.einsum("bpumw,hum->bphw", half, self.row_back.to(full.dtype)) + self.offset.to(full.dtype)
-        return torch.einsum("cp,bphw->bchw", self.to_rgb.to(full.dtype), planes).clamp(0, 255)
+        return self.pixels(torch.einsum("bpumw,hum->bphw", half, self.row_back.to(full.dtype)))
 
     @torch.no_grad()
     def dc(self, pixels: Tensor) -> Tensor:

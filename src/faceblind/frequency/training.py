@@ -105,7 +105,9 @@ class _Run:
         device: str,
         progress: Progress,
     ) -> None:
-        self.recipe, self.source, self.rows, self.label = recipe, source, rows, label
+        self.recipe, self.source, self.rows = recipe, source, rows
+        self.label = torch.zeros(len(source), dtype=torch.int64)
+        self.label[torch.from_numpy(rows)] = label
         self.folder, self.progress = folder, progress
         self.device, self.kind = choose_device(torch, device, recipe.precision)
         with torch.random.fork_rng(devices=[]):
@@ -122,7 +124,6 @@ class _Run:
         }
         self.optimisers = self._optimisers()
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "float16")
-        self.row_number = {int(row): number for number, row in enumerate(rows)}
         self.position = Position(recipe.digest, self._digest())
 
     def _optimisers(self) -> dict[str, optim.Optimizer]:
@@ -146,7 +147,7 @@ class _Run:
         at, start = self.position, None
         if start_from is not None:
             path = Path(start_from) / MODEL
-            start = read_tensors(path, "start from a folder that faceblind frequency train made")
+            start, _ = read_tensors(path, "start from a folder that faceblind frequency train made")
             at.started_from = sha256_file(path)
         position = load_checkpoint(
             self.folder,
@@ -206,7 +207,7 @@ class _Run:
         at = self.position
         seed = int(np.random.SeedSequence([self.recipe.seed, at.epoch, at.step]).generate_state(1, np.uint64)[0] >> 1)
         mirrored, noise = (torch.Generator(d).manual_seed(seed) for d in ("cpu", self.device))
-        label = self.label[[self.row_number[int(row)] for row in rows]].to(self.device)
+        label = self.label[torch.from_numpy(rows)].to(self.device)
         if self.recipe.flip:
             which = torch.rand(len(rows), generator=mirrored) < 0.5
             pixels = torch.where(which[:, None, None, None], pixels.flip(3), pixels)

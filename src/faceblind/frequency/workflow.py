@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError, OutputError, UsageError
-from faceblind._files import locked, sha256_file, writable_folder, write_bytes, write_text
+from faceblind._files import locked, sha256_file, writable_folder, write_bytes, write_csv
 from faceblind.data.split import IdentitySplit
 from faceblind.frequency.attacks.base import Public
 from faceblind.frequency.attacks.catalogue import attacks_on
 from faceblind.frequency.attacks.judge import Judge
-from faceblind.frequency.attacks.run import Targets, digest_of, run_attacks
-from faceblind.frequency.batches import parts, read_batches
+from faceblind.frequency.attacks.run import Targets, run_attacks
+from faceblind.frequency.batches import generator_of, parts, read_batches
 from faceblind.frequency.embed import embed_faces, make_ready
 from faceblind.frequency.evaluation.ijb import evaluate_ijb, make_templates
 from faceblind.frequency.evaluation.ijb_files import IjbFaces, open_ijb
@@ -54,7 +53,7 @@ def train_folder(
     device: str = "cpu",
     start_from: Path | None = None,
     progress: Progress = _quiet,
-) -> tuple[TrainingResult, IdentitySplit]:
+) -> TrainingResult:
     """Train on the ``fit`` people of a folder of aligned faces; the split is saved with the model."""
     source = open_faces(folder, recipe.size)
     people = split_people(source, seed=recipe.seed, csv=split)
@@ -62,14 +61,13 @@ def train_folder(
     save_split(people, output / SPLIT, source)
     result = train(recipe, source, people.rows("fit"), output, device=device, start_from=start_from, progress=progress)
     write_record(output)
-    return result, people
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
     """A model folder with the faces it was trained on."""
 
-    folder: Path
     model: Recogniser
     source: FaceSource
     split: IdentitySplit
@@ -81,7 +79,7 @@ class Opened:
         source = open_faces(faces, model.recipe.size)
         split = split_people(source, csv=folder / SPLIT)
         make_ready(model, source, split.rows("fit"))
-        return cls(folder, model, source, split)
+        return cls(model, source, split)
 
 
 def evaluate_model(
@@ -129,19 +127,13 @@ def evaluate_model(
     for name, path in (ijb or {}).items():
         listed = open_ijb(path)
         vectors = embed(IjbFaces(listed, model.recipe.size), None, name)
-        found += _ijb_rows(listed, vectors, name, noise=noise, rng=rng)
+        ids, templates = make_templates(vectors, listed.template, listed.medium)
+        found += evaluate_ijb(ids, templates, listed.pairs_file, rng=rng).rows(name, noise=noise)
     for row in found:
         row["flip"] = flip
     kept = add_evaluations(folder, found)
     write_record(folder)
     return kept
-
-
-def _ijb_rows(
-    listed: Any, vectors: NDArray[np.float32], name: str, *, noise: bool, rng: np.random.Generator
-) -> list[dict[str, Any]]:
-    ids, templates = make_templates(vectors, listed.template, listed.medium)
-    return evaluate_ijb(ids, templates, listed.pairs_file, rng=rng).rows(name, noise=noise)
 
 
 def attack_model(
@@ -191,7 +183,7 @@ def attack_model(
             seed=seed,
             gallery=gallery,
             far=far,
-            key=digest_of(sha256_file(folder / MODEL)),
+            key=sha256_file(folder / MODEL),
             progress=progress,
         )
         write_json(folder / ATTACKS, found)
@@ -224,7 +216,8 @@ def release_faces(
             "after release.set_pool(...)"
         )
     writable_folder(output)
-    key = digest_of(sha256_file(folder / MODEL), seed, shard, *source.sample.tolist())
+    said = [sha256_file(folder / MODEL), seed, shard, source.sample.tolist()]
+    key = hashlib.sha256(json.dumps(said).encode()).hexdigest()
     rows = []
     with locked(output, output):
         cut = parts(np.arange(len(source)), shard)
@@ -241,15 +234,12 @@ def release_faces(
                 pass
             except SafetensorError as error:
                 raise OutputError(f"{path} is damaged ({error}); delete it and run again") from error
-            start = secrets.randbits(62) if seed is None else seed * 1_000_003 + number
-            generator = torch.Generator().manual_seed(start)
+            generator = generator_of(secrets.randbits(62) if seed is None else seed, number)
             with torch.no_grad():
                 tensor = model.release(pixels, generator).tensor.contiguous()
             write_bytes(path, save({"released": tensor}, metadata={"faceblind.released": key}))
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([("sample", "file", "row"), *rows])
-        write_text(output / "manifest.csv", buffer.getvalue())
-        write_text(output / "account.json", json.dumps(model.release.account(), indent=1) + "\n")
+        write_csv(output / "manifest.csv", ("sample", "file", "row"), rows)
+        write_json(output / "account.json", model.release.account())
     return len(source)
 
 

@@ -8,20 +8,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from faceblind.audit.report import text
 from faceblind.audit.report.figures import erased_of
 from faceblind.audit.report.forest import forest_figure
+from faceblind.audit.report.pages import page_environment, printable
 from faceblind.audit.report.provenance import facts, say
 from faceblind.audit.report.render import embed_json
 from faceblind.audit.report.styles import look, release_explanation, release_name
 from faceblind.data.findings import SEVERITIES
 
 _PACKAGES: Final = ("faceblind.audit.certificate", "faceblind.audit.report")
-# Lone surrogates cannot be written as UTF-8, control characters are not allowed in HTML.
-_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _GRADES: Final = ("supported", "indicative", "unsupported")
 _SECTIONS: Final = (
     ("worst", "The worst attacker on every release"),
@@ -41,7 +40,7 @@ _SECTIONS: Final = (
 def render_certificate(data: Mapping[str, Any]) -> str:
     """Return the page of a certificate as HTML text, to be written as UTF-8. Same content, same text."""
     page = _environment().get_template("certificate.html.j2").render(_context(data))
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", page)
+    return printable(page)
 
 
 def _context(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,13 +140,7 @@ def _recipes(attackers: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package, "templates") for package in _PACKAGES]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment(*_PACKAGES)
     environment.filters |= {
         "whole": lambda said: str(said).replace(" %", f"{text.NBSP}%"),
         "percent": text.percent,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from faceblind._errors import FormatError, UsageError
+from faceblind.frequency.record import RECORD, SCHEMA, read_json
 
-SCHEMA: Final = "faceblind.frequency/1"
 _FORMATS: Final = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _LARGEST: Final = 8 << 20
 
@@ -141,12 +140,12 @@ def read_models(folders: Sequence[Path]) -> tuple[Model, ...]:
         raise UsageError("a report needs at least one model folder")
     found: dict[str, Model] = {}
     for folder in folders:
-        path = Path(folder) / "record.json"
+        path = Path(folder) / RECORD
         for data in _read(path):
             model = Model(Path(folder), data)
             if model.name in found:
                 raise FormatError(
-                    f"{path} holds a model {model.name!r}, as does {found[model.name].folder / 'record.json'}; name each model "
+                    f"{path} holds a model {model.name!r}, as does {found[model.name].folder / RECORD}; name each model "
                     "once, or rename a folder and evaluate it again"
                 )
             found[model.name] = model
@@ -169,12 +168,7 @@ def picture(model: Model, path: str) -> str | None:
 
 def _read(path: Path) -> list[Mapping[str, Any]]:
     fix = "make it with: faceblind frequency evaluate, then faceblind frequency attack"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FormatError(f"{path} is missing; {fix}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise FormatError(f"{path} is not JSON ({error}); {fix}") from error
+    found = read_json(path, fix)
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
         raise FormatError(f"{path} must have the schema {SCHEMA!r}, got {schema!r}; {fix}")

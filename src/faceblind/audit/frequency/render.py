@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from faceblind._files import write_text
 from faceblind.audit.frequency.charts import budget_chart, paper_points, recovery_chart
@@ -20,9 +17,10 @@ from faceblind.audit.frequency.record import Model, picture, read_models
 from faceblind.audit.frequency.tables import attack_table, choose_measure, fig7, linkage_table, rows_csv, tab1, tab3
 from faceblind.audit.frequency.verdict import MARGIN, holds_photograph, verdict_of
 from faceblind.audit.report import text
+from faceblind.audit.report.pages import page_css, page_environment, printable
 from faceblind.audit.report.render import embed_json
+from faceblind.frequency.record import SCHEMA
 
-_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _CHANNELS: Final = 8
 """Channels that an account shows."""
 
@@ -109,10 +107,10 @@ def render_report(models: Sequence[Model]) -> str:
         claims=found,
         tally=_tally(found),
         printed=printed_claims(),
-        css=_css(),
-        record_json=embed_json({"schema": "faceblind.frequency/1", "models": [dict(model.data) for model in models]}),
+        css=page_css("faceblind.audit.frequency", "page.css"),
+        record_json=embed_json({"schema": SCHEMA, "models": [dict(model.data) for model in models]}),
     )  # fmt: skip
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", page)
+    return printable(page)
 
 
 def gallery_of(model: Model) -> Gallery | None:
@@ -185,19 +183,6 @@ def _tally(found: Sequence[Claim]) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("faceblind.audit.frequency", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("faceblind.audit.frequency")
     environment.filters |= {"short": text.short, "plural": text.plural, "number": text.number}
     return environment
-
-
-@cache
-def _css() -> Markup:
-    shared = files("faceblind.audit.report").joinpath("templates/style.css").read_text(encoding="utf-8")
-    own = files("faceblind.audit.frequency").joinpath("templates/page.css").read_text(encoding="utf-8")
-    return Markup(shared + own)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from faceblind.audit.papers.check import check_printed, effective_far
 from faceblind.audit.papers.printed import printed_paper
@@ -19,10 +16,10 @@ from faceblind.audit.papers.readings import Reading
 from faceblind.audit.papers.records import ROLES, records
 from faceblind.audit.papers.run import Reproduced
 from faceblind.audit.report import text
+from faceblind.audit.report.pages import page_css, page_environment, printable
 from faceblind.audit.report.render import embed_json
 from faceblind.measure import allowed_false_accepts
 
-_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 ROLE_NAMES = {
     "cosine": "plain cosine",
     "wccn": "WCCN, train people",
@@ -81,10 +78,10 @@ def to_html(made: Reproduced) -> str:
         printed_pairs=printed_pairs,
         paper=[t for t in printed_paper().tables if t.name.split()[0] == layout.table],
         slips=[slip for slip in check_printed() if layout.table in slip.tables],
-        css=_css(),
+        css=page_css("faceblind.audit.papers", "papers.css"),
         record_json=embed_json({"provenance": dict(made.provenance), "notes": list(made.notes), "cells": records(made)}),
     )  # fmt: skip
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", page)
+    return printable(page)
 
 
 def _line(made: Reproduced, r: int, c: int) -> Line:
@@ -143,20 +140,7 @@ def _range(values: Sequence[int], one: str, many: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("faceblind.audit.papers", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("faceblind.audit.papers")
     environment.filters |= {"percent": text.percent, "rate": text.rate, "plural": text.plural, "short": text.short}
     environment.globals |= {"interval": text.interval}
     return environment
-
-
-@cache
-def _css() -> Markup:
-    shared = files("faceblind.audit.report").joinpath("templates/style.css").read_text(encoding="utf-8")
-    own = files("faceblind.audit.papers").joinpath("templates/papers.css").read_text(encoding="utf-8")
-    return Markup(shared + own)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from faceblind._errors import FormatError
 from faceblind.audit.report import panels, text
 from faceblind.audit.report.extras import Picture, ReportExtras
 from faceblind.audit.report.figures import key_figures
+from faceblind.audit.report.pages import page_environment, printable
 from faceblind.audit.report.powerplot import power_figure
 from faceblind.audit.report.provenance import provenance
 from faceblind.audit.report.sides import apart, sides
@@ -45,9 +45,6 @@ _REQUIRED: Final = (
     "limits",
     "provenance",
 )
-
-# Lone surrogates (file names that are not UTF-8) cannot be written; control characters are not allowed in HTML.
-_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def render_html(record: Mapping[str, Any], extras: ReportExtras | None = None) -> str:
@@ -75,7 +72,7 @@ def render_html(record: Mapping[str, Any], extras: ReportExtras | None = None) -
         page = _environment().get_template("report.html.j2").render(_context(record, extras))
     except KeyError as error:
         raise FormatError(f"the audit record lacks {error}: it does not follow {SCHEMA}") from error
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", page)
+    return printable(page)
 
 
 def embed_json(record: Mapping[str, Any]) -> Markup:
@@ -178,13 +175,7 @@ def _personal(extras: ReportExtras, record: Mapping[str, Any]) -> dict[str, int 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("faceblind.audit.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("faceblind.audit.report")
     environment.filters |= {
         "whole": lambda said: str(said).replace(" %", f"{text.NBSP}%"),  # a number keeps its sign
         "percent": text.percent,

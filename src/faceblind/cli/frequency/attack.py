@@ -34,9 +34,9 @@ def attack(
     """
     from faceblind.audit.frequency import write_report
     from faceblind.cli import EXIT_DONE, console
-    from faceblind.cli.frequency.imports import need_torch
+    from faceblind.encoders.device import import_extra
 
-    need_torch()
+    import_extra("torch", "the frequency commands", extra="frequency")
     from faceblind.frequency.attacks.judge import open_judge
     from faceblind.frequency.workflow import attack_model
 

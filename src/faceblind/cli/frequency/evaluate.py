@@ -31,9 +31,9 @@ def evaluate(
 ) -> int:
     """Measure what a network still recognises in releases: exact TAR at FAR over people, and the usual protocols."""
     from faceblind.cli import EXIT_DONE, console
-    from faceblind.cli.frequency.imports import need_torch
+    from faceblind.encoders.device import import_extra
 
-    need_torch()
+    import_extra("torch", "the frequency commands", extra="frequency")
     from faceblind.frequency.workflow import evaluate_model, named_paths
 
     with console.staged() as progress:

@@ -27,9 +27,9 @@ def release(
     Finished files are kept: a run that was stopped goes on where it was.
     """
     from faceblind.cli import EXIT_DONE, console
-    from faceblind.cli.frequency.imports import need_torch
+    from faceblind.encoders.device import import_extra
 
-    need_torch()
+    import_extra("torch", "the frequency commands", extra="frequency")
     from faceblind.frequency.workflow import release_faces
 
     with console.staged() as progress:

@@ -48,9 +48,9 @@ def train(
     """
     from faceblind._errors import UsageError
     from faceblind.cli import EXIT_DONE, console
-    from faceblind.cli.frequency.imports import need_torch
+    from faceblind.encoders.device import import_extra
 
-    need_torch()
+    import_extra("torch", "the frequency commands", extra="frequency")
     from faceblind.frequency.recipe import RECIPES, Recipe
     from faceblind.frequency.record import read_json
     from faceblind.frequency.releases.registry import preset
@@ -77,7 +77,7 @@ def train(
         seed=seed,
     )
     with console.staged() as progress:
-        result, _ = train_folder(
+        result = train_folder(
             folder, output, made, split=split, device=device, start_from=start_from, progress=progress
         )
     console.say(f"Trained on {result.people:,} people, {result.images:,} faces.")

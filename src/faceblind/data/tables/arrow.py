@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,16 @@ def load_arrow(purpose: str) -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet", purpose) from error
+    _load_pandas()
+    return pyarrow
+
+
+@cache
+def _load_pandas() -> None:
     # pyarrow looks for pandas in the middle of its first conversion and swallows what happens there, Ctrl-C included.
+    # Once: a package that is not there is searched for each time, and this door is opened for every batch.
     with suppress(ImportError):
         import_module("pandas")
-    return pyarrow
 
 
 @contextmanager

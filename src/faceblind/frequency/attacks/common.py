@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from faceblind._errors import UsageError
+from faceblind.frequency.attacks.base import Public
 from faceblind.frequency.attacks.wiener import FacePrior
 from faceblind.frequency.batches import tensor_of
 from faceblind.frequency.releases.base import Release
 from faceblind.frequency.releases.dctdp import DctDp
 from faceblind.frequency.torch_bdct import BlockDCT
+
+LEARN = 256
+"""Faces of the attacker's own that a prior is learnt from, at most."""
 
 
 def in_frequency(release: Release) -> TypeGuard[DctDp]:
@@ -47,9 +52,14 @@ def without_offsets(release: Release, tensor: Tensor) -> Tensor:
     return tensor
 
 
-def prior_of(release: Release, pixels: object) -> FacePrior:
-    """Learn what faces look like from the attacker's own, (n, H, W, 3) uint8."""
-    return FacePrior.of(transform_of(release).planes(tensor_of(pixels).double()))  # type: ignore[arg-type]
+def own_faces(public: Public, seed: int) -> Tensor:
+    """Draw the attacker's own faces that are learnt from, pixels (n, 3, H, W): at most `LEARN`."""
+    return tensor_of(public.pixels[np.random.default_rng(seed).permutation(len(public.pixels))[:LEARN]])
+
+
+def prior_of(release: Release, pixels: Tensor) -> FacePrior:
+    """Learn what faces look like from pixels (n, 3, H, W)."""
+    return FacePrior.of(transform_of(release).planes(pixels.double()))
 
 
 def signal_of(release: Release, pixels: Tensor) -> Tensor:

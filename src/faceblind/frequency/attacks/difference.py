@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from faceblind._errors import UsageError
 from faceblind.frequency.attacks.base import Progress, Public, View
-from faceblind.frequency.attacks.common import in_frequency, prior_of, sigma_of, signal_of, transform_of
-from faceblind.frequency.attacks.least_squares import LEARN
-from faceblind.frequency.attacks.wiener import Wiener, rgb_of
+from faceblind.frequency.attacks.common import in_frequency, own_faces, prior_of, sigma_of, signal_of, transform_of
+from faceblind.frequency.attacks.wiener import Wiener
 from faceblind.frequency.batches import images_of, tensor_of
 from faceblind.frequency.releases.base import Release
 
@@ -50,14 +49,12 @@ class BatchDifference:
 
     def prepare(self, release: Release, public: Public, *, seed: int, progress: Progress | None = None) -> None:
         """Learn the prior and the mean of public faces."""
-        pixels = public.pixels[np.random.default_rng(seed).permutation(len(public.pixels))[:LEARN]]
-        tensor = tensor_of(pixels)
-        transform = transform_of(release)
-        self._release, self._mean = release, transform(tensor).mean(dim=0)
-        shared = in_frequency(release) and release.budget is not None and release.budget.official
+        pixels, transform = own_faces(public, seed), transform_of(release)
+        self._release, self._mean = release, transform(pixels).mean(dim=0)
+        shared = in_frequency(release) and release.budget is not None and not release.budget.per_sample
         # Against noise of each face's own, two draws are left where the attacker hoped for none.
         sigma = torch.zeros(release.shape) if shared else sigma_of(release) * 2**0.5
-        self._solver = Wiener(transform, sigma, prior_of(release, pixels), signal=signal_of(release, tensor))
+        self._solver = Wiener(transform, sigma, prior_of(release, pixels), signal=signal_of(release, pixels))
 
     def recover(self, view: View) -> NDArray[np.float32]:
         """Difference, then solve.
@@ -77,4 +74,4 @@ class BatchDifference:
             clean = view.released - noise
         else:
             clean = view.released - view.released.mean(dim=0) + self._mean
-        return images_of(rgb_of(transform, self._solver.estimate(clean)).float())
+        return images_of(transform.pixels(self._solver.estimate(clean)).float())

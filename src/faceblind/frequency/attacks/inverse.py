@@ -13,8 +13,7 @@ from torch import Tensor
 
 from faceblind._errors import MissingExtraError, UsageError
 from faceblind.frequency.attacks.base import Progress, Public, View
-from faceblind.frequency.attacks.common import in_frequency, transform_of, without_offsets
-from faceblind.frequency.attacks.least_squares import LEARN
+from faceblind.frequency.attacks.common import in_frequency, own_faces, transform_of, without_offsets
 from faceblind.frequency.batches import images_of, tensor_of
 from faceblind.frequency.releases.base import Release
 
@@ -133,7 +132,7 @@ class GradientIntegration:
     def prepare(self, release: Release, public: Public, *, seed: int, progress: Progress | None = None) -> None:
         """Learn the constants of the transform and the mean DC of faces."""
         transform = transform_of(release)
-        pixels = tensor_of(public.pixels[np.random.default_rng(seed).permutation(len(public.pixels))[:LEARN]])
+        pixels = own_faces(public, seed)
         dc, (across, down) = transform.dc(pixels), self._slopes(transform(pixels), transform.block)
         rows, columns = transform.blocks
         # Differences between neighbours against the mean of both their slopes.

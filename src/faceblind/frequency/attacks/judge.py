@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from faceblind.data.embeddings import unit_rows
 from faceblind.encoders import open_encoder
 from faceblind.encoders.face_encoder import ALIGNED
 from faceblind.frequency.chips import fit
@@ -33,9 +34,7 @@ def open_judge(name: str, *, weights: str | Path | None = None, threads: int | N
 
     def judge(images: NDArray[np.uint8]) -> NDArray[np.float32]:
         chips = [fit(image, (SIDE, SIDE)) for image in images]
-        found = np.asarray(encoder.run([encoder.prepare(chip) for chip in chips]), dtype=np.float32)
-        unit: NDArray[np.float32] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return unit
+        return unit_rows(encoder.run([encoder.prepare(chip) for chip in chips]))
 
     return judge
 

@@ -10,18 +10,16 @@ from faceblind._errors import UsageError
 from faceblind.frequency.attacks.base import Progress, Public, View
 from faceblind.frequency.attacks.common import (
     in_frequency,
+    own_faces,
     prior_of,
     sigma_of,
     signal_of,
     transform_of,
     without_offsets,
 )
-from faceblind.frequency.attacks.wiener import Wiener, rgb_of
+from faceblind.frequency.attacks.wiener import Wiener
 from faceblind.frequency.batches import images_of, tensor_of
 from faceblind.frequency.releases.base import Release
-
-LEARN = 256
-"""Faces of the attacker's own that the prior is learnt from, at most."""
 
 
 class LeastSquares:
@@ -70,10 +68,10 @@ class LeastSquares:
 
     def prepare(self, release: Release, public: Public, *, seed: int, progress: Progress | None = None) -> None:
         """Learn the prior; set up the equations."""
-        pixels = public.pixels[np.random.default_rng(seed).permutation(len(public.pixels))[:LEARN]]
+        pixels = own_faces(public, seed)
         self._release = release
         prior, sigma = prior_of(release, pixels), sigma_of(release) / self.repeats**0.5
-        self._solver = Wiener(transform_of(release), sigma, prior, signal=signal_of(release, tensor_of(pixels)))
+        self._solver = Wiener(transform_of(release), sigma, prior, signal=signal_of(release, pixels))
 
     def recover(self, view: View) -> NDArray[np.float32]:
         """Solve for every face."""
@@ -84,7 +82,7 @@ class LeastSquares:
         known = None
         if self.brightness:
             known = transform.planes(tensor_of(view.right).double()).mean(dim=(2, 3))
-        return images_of(rgb_of(transform, self._solver.estimate(tensor, brightness=known)).float())
+        return images_of(transform.pixels(self._solver.estimate(tensor, brightness=known)).float())
 
 
 def mean_release(view: View, repeats: int) -> Tensor:

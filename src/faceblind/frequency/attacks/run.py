@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from faceblind._errors import DataError
 from faceblind._files import atomic_path
 from faceblind.frequency.attacks.base import Attack, Public, View
 from faceblind.frequency.attacks.judge import Judge, feature_similarity, reidentify
-from faceblind.frequency.batches import tensor_of
+from faceblind.frequency.batches import generator_of, tensor_of
 from faceblind.frequency.quality import constant_floor, over_people, psnr, ssim
 from faceblind.frequency.record import read_json, write_json
 from faceblind.frequency.releases.base import Release
@@ -95,15 +94,11 @@ def run_attacks(
     if shared := set(public.identity.tolist()) & set(targets.identity.tolist()):
         raise DataError(f"{len(shared)} people are both the attacker's own and targets, such as {min(shared)!r}")
     release.eval()
-    digest = hashlib.sha256(
-        b"".join(
-            [
-                targets.pixels.tobytes(),
-                public.pixels.tobytes(),
-                f"{key} {seed} {batch} {far} {judge is not None}".encode(),
-            ]
-        )
-    ).hexdigest()
+    hashed = hashlib.sha256()
+    for faces in (targets.pixels, public.pixels):
+        hashed.update(np.ascontiguousarray(faces).data)
+    hashed.update(f"{key} {seed} {batch} {far} {judge is not None}".encode())
+    digest = hashed.hexdigest()
     shown = [int(np.flatnonzero(targets.identity == name)[0]) for name in np.unique(targets.identity)[:gallery]]
     embedded = None if judge is None else (judge(targets.pixels), judge(targets.gallery))
     records = []
@@ -150,7 +145,7 @@ def run_attacks(
 def _view(release: Release, targets: Targets, public: Public, rows: slice, seed: int, number: int) -> View:
     right = targets.pixels[rows]
     pixels = tensor_of(right)
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
+    generator = generator_of(seed, number)
     wrong = public.pixels[np.random.default_rng([seed, number]).integers(0, len(public.pixels), len(right))]
 
     def again(m: int) -> Tensor:
@@ -210,8 +205,3 @@ def _png(output: Path, name: str, image: NDArray[Any]) -> str:
     with atomic_path(path) as temporary:
         Image.fromarray(np.clip(np.rint(image), 0, 255).astype(np.uint8)).save(temporary, format="PNG")
     return f"gallery/{name}.png"
-
-
-def digest_of(*parts: object) -> str:
-    """Return a short name of what results depend on."""
-    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]

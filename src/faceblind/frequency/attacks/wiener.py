@@ -71,8 +71,8 @@ class Wiener:
         Deviation of the noise of each coefficient.
     prior
         Of the faces.
-    keep
-        Frequencies whose noise hides the signal at every place tell nothing: those up to the last useful one are used.
+    signal : (C,), optional
+        Spread of each channel over faces. Channels whose noise hides it at every place tell nothing and are left out.
     """
 
     def __init__(self, transform: BlockDCT, sigma: Tensor, prior: FacePrior, *, signal: Tensor | None = None) -> None:
@@ -162,9 +162,3 @@ class Wiener:
         if brightness is not None:
             planes = planes + (brightness.double() - planes.mean(dim=(2, 3)))[:, :, None, None]
         return planes
-
-
-def rgb_of(transform: BlockDCT, planes: Tensor) -> Tensor:
-    """Turn planes into RGB pixels (b, 3, H, W), clipped to 0..255."""
-    shifted = planes + transform.offset.to(planes)
-    return torch.einsum("cp,bphw->bchw", transform.to_rgb.to(planes), shifted).clamp(0, 255)
