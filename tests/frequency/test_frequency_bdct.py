@@ -201,6 +201,12 @@ def test_tensors_give_what_arrays_give(height, width, up, keep):
     np.testing.assert_allclose(found.numpy(), expected, atol=2e-3)
     exact = BlockDCT((height, width), block=4, up=up, keep_dc=keep, dtype=torch.float64)
     np.testing.assert_allclose(exact(pixels.double()).numpy(), expected, rtol=0, atol=1e-10)
+    # What an accelerator runs, which here only other types of number do.
+    gathered = exact._gathered(exact.planes(pixels.double()).flatten(0, 1)).reshape(found.shape)
+    np.testing.assert_allclose(gathered.numpy(), expected, rtol=0, atol=1e-10)
+    rough = module(pixels.to(torch.bfloat16))
+    assert rough.dtype is torch.bfloat16
+    np.testing.assert_allclose(rough.float().numpy(), expected, atol=0.05 * np.abs(expected).max(initial=1))
     np.testing.assert_allclose(exact.dc(pixels.double()).numpy(), dc_of(images, block=4, up=up), rtol=0, atol=1e-10)
     assert not module.state_dict()
     dc = None if keep else module.dc(pixels)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from faceblind._errors import DataError
 from faceblind.frequency.bands import bands, dct_matrix, resampling
 from faceblind.frequency.planes import PLANES, to_images, to_planes
+from faceblind.frequency.separable import separable
 
 
 def bdct_direct(images: NDArray[Any], *, block: int = 8, up: int = 8, keep_dc: bool = False) -> NDArray[np.float64]:
@@ -53,20 +54,8 @@ def bdct(images: NDArray[Any], *, block: int = 8, up: int = 8, keep_dc: bool = F
     """Transform images without making the enlarged one; arguments, result and errors as in `bdct_direct`."""
     planes = to_planes(images)
     count, _, height, width = planes.shape
-    rows, columns = bands(height, block, up), bands(width, block, up)
-    start = 0 if keep_dc else 1
-    found = np.empty((count, 3, block * block - start, rows.blocks, columns.blocks))
-    buffer = np.empty((3, rows.blocks, columns.blocks))
-    # One face and one frequency at a time: what is in memory beside the result is a few planes, and stays in the cache.
-    for face, out in zip(planes, found, strict=True):
-        turned = [face.swapaxes(1, 2)[:, places] for places in columns.index.T]
-        for v in range(block):
-            across = _weighted(columns.weight[v], turned).swapaxes(1, 2)
-            gathered = [across[:, places] for places in rows.index.T]
-            for u in range(block):
-                if (channel := u * block + v - start) >= 0:
-                    _weighted(rows.weight[u], gathered, out=out[:, channel], buffer=buffer)
-    return found.reshape(count, -1, rows.blocks, columns.blocks)
+    found = separable((height, width), block, up, keep_dc)(planes.reshape(-1, height, width))
+    return found.reshape(count, -1, *found.shape[2:])
 
 
 def inverse_bdct(
@@ -172,17 +161,3 @@ def check_coefficients(shape: tuple[int, ...], blocks: tuple[int, int], block: i
 def _without_dc(coefficients: NDArray[np.float64], keep_dc: bool) -> NDArray[np.float64]:
     kept = coefficients if keep_dc else coefficients[:, :, 1:]
     return kept.reshape(kept.shape[0], -1, *kept.shape[3:])
-
-
-def _weighted(
-    weight: NDArray[np.float64],
-    neighbours: list[NDArray[np.float64]],
-    *,
-    out: NDArray[np.float64] | None = None,
-    buffer: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return ``sum_s weight[m, s] * neighbours[s]``, (3, m, w)."""
-    total = np.multiply(weight[:, 0, None], neighbours[0], out=out)
-    for s in range(1, len(neighbours)):
-        total += np.multiply(weight[:, s, None], neighbours[s], out=buffer)
-    return total

@@ -10,6 +10,7 @@ from faceblind._errors import DataError
 from faceblind.frequency.bands import bands
 from faceblind.frequency.bdct import check_coefficients, flip_signs
 from faceblind.frequency.planes import FROM_RGB, OFFSET, TO_RGB
+from faceblind.frequency.separable import separable
 
 
 class BlockDCT(nn.Module):
@@ -97,20 +98,25 @@ class BlockDCT(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Transform pixels (b, 3, H, W), RGB in 0..255, into coefficients (b, C, m, n); no gradient goes to pixels."""
         planes = self.planes(pixels).flatten(0, 1)
+        if planes.device.type == "cpu" and planes.dtype in (torch.float32, torch.float64):
+            name = str(planes.dtype).removeprefix("torch.")
+            operator = separable(self.size, self.block, self.up, self.keep_dc, name)
+            return torch.from_numpy(operator(planes.numpy())).view(pixels.shape[0], *self.shape)
+        return self._gathered(planes).view(pixels.shape[0], *self.shape)
+
+    def _gathered(self, planes: Tensor) -> Tensor:
+        """Transform planes (k, H, W) anywhere: an accelerator has no fast product with small sparse matrices."""
         start = 0 if self.keep_dc else 1
         found = planes.new_empty((planes.shape[0], self.block**2 - start, *self.blocks))
-        # A processor takes one plane at a time, whose working memory stays in its cache; an accelerator, all at once.
-        step = 1 if planes.device.type == "cpu" else max(1, planes.shape[0])
         across = self.column_weight.to(planes.dtype)[:, None]  # (v, 1, n, s)
         down = self.row_weight.to(planes.dtype)[:, :, None]  # (u, m, 1, s)
-        for some, out in zip(torch.split(planes, step), torch.split(found, step), strict=True):
-            lines = _sum(across, _neighbours(some[:, None], self.column_index, axis=-1))
-            near = _neighbours(lines, self.row_index, axis=-2)  # each (some, v, m, n)
-            for u in range(self.block):
-                first = start if u == 0 else 0
-                place = u * self.block - start
-                _sum(down[u], [x[:, first:] for x in near], out=out[:, place + first : place + self.block])
-        return found.reshape(pixels.shape[0], *self.shape)
+        lines = _sum(across, _neighbours(planes[:, None], self.column_index, axis=-1))
+        near = _neighbours(lines, self.row_index, axis=-2)  # each (k, v, m, n)
+        for u in range(self.block):
+            first = start if u == 0 else 0
+            place = u * self.block - start
+            _sum(down[u], [x[:, first:] for x in near], out=found[:, place + first : place + self.block])
+        return found
 
     def inverse(self, coefficients: Tensor, dc: Tensor | None = None) -> Tensor:
         """Go back to RGB pixels (b, 3, H, W), clipped to 0..255; `dc` (b, 3, m, n) stands in for what was dropped.
