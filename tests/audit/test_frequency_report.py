@@ -17,7 +17,7 @@ from faceblind._errors import FormatError, UsageError
 from faceblind.audit.frequency import printed, read_models, render_report, verdict_of, write_report
 from faceblind.audit.frequency.claims import FAILS, HOLDS, UNDECIDED, UNMEASURED, Measure, claims, printed_claims
 from faceblind.audit.frequency.record import Model, picture
-from faceblind.audit.frequency.tables import choose_measure, rows_csv, tab1
+from faceblind.audit.frequency.tables import choose_measure, linkage_table, rows_csv, tab1
 
 Json = dict[str, Any]
 MEASURE = Measure("test-people", "tenfold")
@@ -343,3 +343,33 @@ class _Addresses(HTMLParser):
         self.found += [value or "" for key, value in attrs if key in {"src", "href", "srcset", "action"}]
         if tag == "script":
             self.scripts.append(dict(attrs).get("type"))
+
+
+def link(attacker: str, tar: float, *, null: float = 0.01, space: str = "released tensor") -> Json:
+    found = {"far_target": 0.01, "tar": tar, "low": max(tar - 0.1, 0), "high": tar + 0.1, "people": 40}
+    low = {"far_target": 0.01, "tar": null, "low": 0.0, "high": null + 0.05}
+    return {"attacker": attacker, "space": space, "gallery": "other releases", **found, "null": low}
+
+
+def test_the_verdict_says_who_links_releases_best() -> None:
+    rows = [link("cosine", 0.2), link("wccn", 0.4), link("lda", 0.3, space="the recogniser's embedding")]
+    said = verdict_of(of(model("m", **attacked(linkage=rows)))).reasons[-1]
+    assert "are linked: 40.0 % (30.0 to 50.0 %) at FAR 0.01, wccn on released tensor, against 1.0 %" in said.replace(
+        "\xa0", " "
+    )
+    weak = verdict_of(of(model("m", **attacked(linkage=[link("cosine", 0.12)])))).reasons[-1]
+    assert "are not shown linked" in weak  # 2 % to 22 %, and shuffled people reach 6 %
+    assert "Linkage of releases was not measured." in verdict_of(of(model("m", **attacked()))).reasons
+
+
+def test_the_table_of_linkage_and_the_csv_hold_every_row() -> None:
+    models = [of(model("m", **attacked(linkage=[link("cosine", 0.2), link("wccn", 0.4)])))]
+    table = linkage_table(models)
+    assert [[cell.value for cell in row.cells][:4] for row in table.rows] == [
+        ["cosine", "released tensor", "other releases", "0.01"],
+        ["wccn", "released tensor", "other releases", "0.01"],
+    ]
+    rows = [r for r in csv.DictReader(io.StringIO(rows_csv(models))) if r["part"] == "linkage"]
+    assert [(r["item"], r["metric"], float(r["value"])) for r in rows] == [
+        ("cosine", "tar", 0.2), ("cosine", "tar-null", 0.01), ("wccn", "tar", 0.4), ("wccn", "tar-null", 0.01),
+    ]  # fmt: skip

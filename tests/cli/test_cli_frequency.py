@@ -56,14 +56,16 @@ def test_the_whole_way(faces, tmp_path, capsys):
     assert "NOISE OFF" in out
     rows = json.loads((model / "evaluation.json").read_text())
     assert {row["noise"] for row in rows} == {True, False}
-    code, out, err = run(capsys, "attack", model, faces, "--attacks", "idct-zero,lsq,unet", "--each", 1)
+    code, out, err = run(capsys, "attack", model, faces, "--attacks", "idct-zero,lsq,unet,linkage", "--each", 1)
     assert (code, err) == (0, "")
     assert "the floor: PSNR" in out
     assert "U-Net: PSNR" in out
+    assert "Linkage by released tensor: TAR" in out
     record = json.loads((model / "record.json").read_text())
     assert record["schema"] == "faceblind.frequency/1"
     (entry,) = record["models"]
     assert [attack["attack"] for attack in entry["attacks"]] == ["idct-zero", "lsq", "unet"]
+    assert {row["space"] for row in entry["linkage"]} == {"released tensor", "the recogniser's embedding"}
     assert entry["title"] == "DCTDP, mean eps 3, ArcFace"
     assert (model / entry["gallery"]["original"][0]).exists()
     assert entry["account"]["eps_mean"] == pytest.approx(3.0, rel=1e-4)

@@ -13,7 +13,8 @@ from faceblind import DataError  # noqa: E402
 from faceblind.frequency.attacks.base import Public  # noqa: E402
 from faceblind.frequency.attacks.judge import feature_similarity, reidentify  # noqa: E402
 from faceblind.frequency.attacks.look import Look  # noqa: E402
-from faceblind.frequency.attacks.run import Targets, run_attacks  # noqa: E402
+from faceblind.frequency.attacks.run import run_attacks  # noqa: E402
+from faceblind.frequency.attacks.targets import Targets  # noqa: E402
 from faceblind.frequency.quality import constant_floor, over_people, psnr, ssim  # noqa: E402
 from faceblind.frequency.releases.rgb import Rgb  # noqa: E402
 

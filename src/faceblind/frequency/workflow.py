@@ -18,9 +18,10 @@ from faceblind._errors import DataError, OutputError, UsageError
 from faceblind._files import locked, sha256_file, writable_folder, write_bytes, write_csv
 from faceblind.data.split import IdentitySplit
 from faceblind.frequency.attacks.base import Public
-from faceblind.frequency.attacks.catalogue import attacks_on
+from faceblind.frequency.attacks.catalogue import LINKAGE, attacks_on
 from faceblind.frequency.attacks.judge import Judge
-from faceblind.frequency.attacks.run import Targets, run_attacks
+from faceblind.frequency.attacks.run import run_attacks
+from faceblind.frequency.attacks.targets import Targets
 from faceblind.frequency.batches import generator_of, parts, read_batches
 from faceblind.frequency.embed import embed_faces, make_ready
 from faceblind.frequency.evaluation.ijb import evaluate_ijb, make_templates
@@ -184,6 +185,7 @@ def attack_model(
             gallery=gallery,
             far=far,
             key=sha256_file(folder / MODEL),
+            embed=opened.model.embed_released if names is None or LINKAGE in names else None,
             progress=progress,
         )
         write_json(folder / ATTACKS, found)

@@ -89,6 +89,7 @@ def verdict_of(model: Model) -> Verdict:
     shown = [reason for attack in attacks if (reason := seen_by(attack, floor))]
     reidentified = any(interval_of(attack.get("reid"), "tar") is not None for attack in attacks)
     notes = [] if reidentified else ["Re-identification of recovered faces was not measured."]
+    notes.append(linked(model))
     if shown:
         more = [f"{len(shown) - 3} more attacks show it too."] if len(shown) > 3 else []
         return Verdict(VIEWABLE, (*shown[:3], *more, *notes), name)
@@ -103,6 +104,21 @@ def verdict_of(model: Model) -> Verdict:
         said.append(f"{len(attacks) - len(comparable)} more have no interval to compare.")
     said.append("Attacks that were not run may do better.")
     return Verdict(NOT_SHOWN, (*said, *notes), name)
+
+
+def linked(model: Model) -> str:
+    """Say how well releases of one person are linked without recovering a face, by whoever links them best."""
+    rows = [(row, tar) for row in model.rows("linkage") if (tar := interval_of(row, "tar")) is not None]
+    if not rows:
+        return "Linkage of releases was not measured."
+    row, tar = max(rows, key=lambda pair: pair[1].value)
+    null = interval_of(row.get("null"), "tar")
+    who = f"{row['attacker']} on {row['space']}"
+    if null is not None:
+        who += f", against {rate(null)} with shuffled people"
+    above = tar.low is not None and null is not None and null.high is not None and tar.low > null.high
+    verb = "are linked" if above else "are not shown linked"
+    return f"Without recovering a face, releases of one person {verb}: {rate(tar)} at FAR {float(row['far_target']):g}, {who}."
 
 
 def decibel(value: Interval) -> str:

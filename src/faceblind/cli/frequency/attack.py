@@ -13,7 +13,9 @@ def attack(
     folder: Annotated[Path, Parameter(help="The faces it was trained with: its test people are attacked.")],
     /,
     *,
-    attacks: Annotated[str | None, Parameter(help="Names with commas; default all that apply.")] = None,
+    attacks: Annotated[
+        str | None, Parameter(help="Names with commas, linkage among them; default all that apply.")
+    ] = None,
     judge: Annotated[
         str | None,
         Parameter(help="Face recogniser that looks at recovered faces, such as edgeface-xs (faceblind encoders)."),
@@ -28,7 +30,7 @@ def attack(
     far: Annotated[float, Parameter(help="FAR of re-identification.")] = 1e-2,
     seed: Annotated[int, Parameter(help="Of noise, targets and draws of people.")] = 0,
 ) -> int:
-    """Try to recover faces from what a model releases, measure how well that goes, and write report.html into its folder.
+    """Try to recover faces from what a model releases and to link releases of one person; write report.html into its folder.
 
     Finished attacks are kept: a run that was stopped goes on with the next.
     """
@@ -61,6 +63,8 @@ def attack(
     )
     for row in found["attacks"]:
         console.say(line(row))
+    for space in dict.fromkeys(row["space"] for row in found["linkage"]):
+        console.say(linkage_line([row for row in found["linkage"] if row["space"] == space]))
     console.say(f"Written to {model / 'attacks.json'}; pictures are in {model / 'gallery'}")
     console.say(f"Report: {write_report([model], model / 'report.html')}")
     return EXIT_DONE
@@ -78,3 +82,13 @@ def line(row: dict[str, Any]) -> str:
             f"chance {reid['null']['tar']:.1%}, true photographs {reid['original']['tar']:.1%})"
         )
     return said + f". Needs: {row['holds']}"
+
+
+def linkage_line(rows: list[dict[str, Any]]) -> str:
+    """Say how well releases are linked in a space, by whoever links them best there."""
+    best = max(rows, key=lambda row: row["tar"])
+    return (
+        f"Linkage by {best['space']}: TAR {best['tar']:.1%} at FAR {best['far_target']:g} "
+        f"({best['low']:.1%} to {best['high']:.1%}; chance {best['null']['tar']:.1%}), {best['attacker']} against "
+        f"{best['gallery']}"
+    )

@@ -13,9 +13,12 @@ from faceblind.frequency.attacks.look import Look
 from faceblind.frequency.attacks.unet import UNetAttack
 from faceblind.frequency.releases.base import Release
 
+LINKAGE = "linkage"
+"""What `faceblind.frequency.attacks.linkage` is called beside the attacks: it compares releases and recovers no face."""
+
 
 def attacks_on(release: Release, names: Sequence[str] | None = None) -> list[Attack]:
-    """Return the attacks that apply to a release, all or the named ones.
+    """Return the attacks that apply to a release, all or the named ones; `LINKAGE` may be among the names.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def attacks_on(release: Release, names: Sequence[str] | None = None) -> list[Att
         UNetAttack(),
     ]
     if names is not None:
-        known = [attack.name for attack in every]
+        known = [*(attack.name for attack in every), LINKAGE]
         if unknown := [name for name in names if name not in known]:
             raise UsageError(f"unknown attack {', '.join(unknown)}; there are {', '.join(known)}")
         every = [attack for attack in every if attack.name in names]

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from faceblind.data.embeddings import unit_rows
 from faceblind.encoders import open_encoder
 from faceblind.encoders.face_encoder import ALIGNED
+from faceblind.frequency.attacks.matching import match, point
 from faceblind.frequency.chips import fit
-from faceblind.frequency.evaluation.people import point_row
 from faceblind.frequency.quality import over_people
-from faceblind.measure import SubjectBootstrap, Threshold, operating_point, template_tail
 
 Judge = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Embeds images (b, H, W, 3) as unit rows (b, d)."""
@@ -73,24 +72,5 @@ def reidentify(
         An operating point, with ``original`` (the true faces in their place: the ceiling) and ``null`` (recovered faces given
         to other people: chance).
     """
-    found = _point(recovered, identity, gallery, gallery_identity, far, seed)
-    # Every recovered face is said to show the next person.
-    names, codes = np.unique(identity, return_inverse=True)
-    shuffled = names[(codes + 1 + np.random.default_rng(seed).integers(0, max(names.size - 1, 1))) % names.size]
-    return found | {
-        "original": _point(original, identity, gallery, gallery_identity, far, seed),
-        "null": _point(recovered, shuffled, gallery, gallery_identity, far, seed),
-    }
-
-
-def _point(
-    queries: NDArray[np.float32],
-    identity: NDArray[np.str_],
-    gallery: NDArray[np.float32],
-    gallery_identity: NDArray[np.str_],
-    far: float,
-    seed: int,
-) -> dict[str, Any]:
-    tail = template_tail(queries, identity, gallery, gallery_identity, far_max=far)
-    bootstrap = SubjectBootstrap.of(tail.subjects, rng=np.random.default_rng([seed, 0x1D]))
-    return point_row(operating_point(tail, Threshold.set_on(tail, far), bootstrap, frozen=False))
+    found = match(recovered, identity, gallery, gallery_identity, far=far, seed=seed)
+    return found | {"original": point(original, identity, gallery, gallery_identity, far=far, seed=seed)}

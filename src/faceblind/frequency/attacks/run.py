@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,47 +16,16 @@ from torch import Tensor
 from faceblind._errors import DataError
 from faceblind._files import atomic_path
 from faceblind.frequency.attacks.base import Attack, Public, View
+from faceblind.frequency.attacks.catalogue import LINKAGE
 from faceblind.frequency.attacks.judge import Judge, feature_similarity, reidentify
+from faceblind.frequency.attacks.linkage import Embed, link
+from faceblind.frequency.attacks.targets import Targets
 from faceblind.frequency.batches import generator_of, tensor_of
 from faceblind.frequency.quality import constant_floor, over_people, psnr, ssim
 from faceblind.frequency.record import read_json, write_json
 from faceblind.frequency.releases.base import Release
 
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """Faces that are released and attacked: of some people, with other photographs of the same people beside them.
-
-    Attributes
-    ----------
-    pixels : (n, H, W, 3) uint8
-    identity : (n,) str
-    gallery, gallery_identity
-        Other photographs, which recovered faces are matched with; empty without a judge.
-    """
-
-    pixels: NDArray[np.uint8]
-    identity: NDArray[np.str_]
-    gallery: NDArray[np.uint8]
-    gallery_identity: NDArray[np.str_]
-
-    @classmethod
-    def draw(cls, pixels: NDArray[np.uint8], identity: NDArray[np.str_], *, each: int = 2, seed: int = 0) -> Targets:
-        """Take up to `each` photographs of every person with more than one as targets, and the rest as the gallery."""
-        rng = np.random.default_rng([seed, 0x7A6])
-        target, rest = [], []
-        for name in np.unique(identity):
-            rows = rng.permutation(np.flatnonzero(identity == name))
-            if rows.size > 1:
-                cut = min(each, rows.size - 1)
-                target.extend(rows[:cut].tolist())
-                rest.extend(rows[cut:].tolist())
-        if not target:
-            raise DataError("attacks need people with at least two photographs: one to attack, one to recognise it by")
-        a, b = np.sort(target), np.sort(rest)
-        return cls(pixels[a], identity[a], pixels[b], identity[b])
 
 
 def run_attacks(
@@ -72,6 +41,7 @@ def run_attacks(
     gallery: int = 4,
     far: float = 1e-2,
     key: str = "",
+    embed: Embed | None = None,
     progress: Progress = lambda _what, _done, _of: None,
 ) -> dict[str, Any]:
     """Release the targets, run every attack on them, and return the part of the record about attacks.
@@ -90,6 +60,8 @@ def run_attacks(
         Target FAR of re-identification.
     key
         What else results depend on, such as a digest of the model: finished attacks with another key are run again.
+    embed
+        The network behind the release, from releases (b, C, h, w) to embeddings (b, d); with it, releases are linked as well.
     """
     if shared := set(public.identity.tolist()) & set(targets.identity.tolist()):
         raise DataError(f"{len(shared)} people are both the attacker's own and targets, such as {min(shared)!r}")
@@ -104,8 +76,8 @@ def run_attacks(
     records = []
     for attack in attacks:
         path = output / "attacks" / f"{attack.name}.json"
-        if path.exists() and (kept := read_json(path, "delete it and run the attacks again"))["digest"] == digest:
-            records.append(kept["attack"])
+        if (kept := _finished(path, digest, "attack")) is not None:
+            records.append(kept)
             continue
 
         def told(done: int, of: int, what: str = attack.name) -> None:
@@ -128,18 +100,38 @@ def run_attacks(
             **_judged(recovered, targets, judge, embedded, far, seed),
             "gallery": [_png(output, f"{attack.name}-{i}", recovered[row]) for i, row in enumerate(shown)],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"digest": digest, "attack": record})
+        _finish(path, digest, "attack", record)
         records.append(record)
+    linkage: list[dict[str, Any]] = []
+    if embed is not None:
+        path = output / "attacks" / f"{LINKAGE}.json"
+        linkage = _finished(path, digest, LINKAGE) or link(
+            release, embed, targets, public, far=far, seed=seed, progress=partial(progress, LINKAGE)
+        )
+        _finish(path, digest, LINKAGE, linkage)
     flat = constant_floor(public.pixels, targets.pixels)
     return {
         "attacks": records,
+        "linkage": linkage,
         "floor": _measured(flat, targets, seed),
         "gallery": {
             "original": [_png(output, f"original-{i}", targets.pixels[row]) for i, row in enumerate(shown)],
             "channels": _channels(release, targets.pixels[shown[:1]], output, seed),
         },
     }
+
+
+def _finished(path: Path, digest: str, part: str) -> Any:
+    """Return what a run with this digest has kept, None where none has."""
+    if not path.exists():
+        return None
+    kept = read_json(path, "delete it and run the attacks again")
+    return kept[part] if kept["digest"] == digest else None
+
+
+def _finish(path: Path, digest: str, part: str, found: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"digest": digest, part: found})
 
 
 def _view(release: Release, targets: Targets, public: Public, rows: slice, seed: int, number: int) -> View:
