@@ -56,6 +56,10 @@ def test_the_whole_way(faces, tmp_path, capsys):
     assert "NOISE OFF" in out
     rows = json.loads((model / "evaluation.json").read_text())
     assert {row["noise"] for row in rows} == {True, False}
+    assert run(capsys, "evaluate", model, faces, "--flip")[0] == 0
+    flipped = json.loads((model / "evaluation.json").read_text())
+    assert [row for row in flipped if not row["flip"]] == rows  # beside the others, not in their place
+    assert len(flipped) > len(rows)
     code, out, err = run(capsys, "attack", model, faces, "--attacks", "idct-zero,lsq,unet,linkage", "--each", 1)
     assert (code, err) == (0, "")
     assert "the floor: PSNR" in out
@@ -69,6 +73,8 @@ def test_the_whole_way(faces, tmp_path, capsys):
     assert entry["title"] == "DCTDP, mean eps 3, ArcFace"
     assert (model / entry["gallery"]["original"][0]).exists()
     assert entry["account"]["eps_mean"] == pytest.approx(3.0, rel=1e-4)
+    assert 0 < entry["account"]["outside"] < 0.5  # of the test people, whom the ranges do not come from
+    assert "lie outside the calibrated ranges" in " ".join(entry["account"]["sentences"])
     page = (model / "report.html").read_text()
     assert "DCTDP, mean eps 3, ArcFace" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
@@ -78,6 +84,27 @@ def test_the_whole_way(faces, tmp_path, capsys):
     code, _, err = run(capsys, "report", "-o", tmp_path / "none.html")
     assert code == 2
     assert "at least one model" in err
+
+
+def test_figures_of_an_earlier_model_in_the_folder_are_not_kept(faces, tmp_path, capsys):
+    model = tmp_path / "m"
+    assert run(capsys, "train", faces, "-o", model, *TINY)[0] == 0
+    assert run(capsys, "evaluate", model, faces)[0] == 0
+    assert run(capsys, "attack", model, faces, "--attacks", "idct-zero", "--each", 1)[0] == 0
+
+    def entry():
+        return json.loads((model / "record.json").read_text())["models"][0]
+
+    assert entry()["attacks"]
+    assert entry()["evaluation"]
+    for path in model.glob("*.safetensors"):
+        path.unlink()
+    assert run(capsys, "train", faces, "-o", model, *TINY, "--seed", 8)[0] == 0
+    assert "attacks" not in entry()
+    assert entry()["evaluation"] == []
+    assert entry()["account"]["outside"] is None
+    assert run(capsys, "evaluate", model, faces, "--no-noise")[0] == 0
+    assert {row["noise"] for row in entry()["evaluation"]} == {False}
 
 
 def test_releases_differ_unless_a_seed_is_named_and_go_on_where_they_were(faces, tmp_path, capsys):

@@ -20,6 +20,7 @@ from faceblind.frequency.releases.rgb import Rgb  # noqa: E402
 from small_pixels import SIZE, batches, pixels, seeded  # noqa: E402
 
 
+@pytest.mark.filterwarnings("ignore::faceblind.frequency.noise.OfficialNoiseWarning")
 @pytest.mark.parametrize("name", [n for n in PRESETS if n != "dctdp-official"])
 def test_every_release_has_one_shape_and_comes_back_from_its_config(name):
     kind, config = preset(name)

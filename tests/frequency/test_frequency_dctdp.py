@@ -13,7 +13,9 @@ from faceblind import DataError, UsageError
 torch = pytest.importorskip("torch")
 
 from faceblind.frequency.noise import OfficialNoiseWarning  # noqa: E402
+from faceblind.frequency.record import title_of  # noqa: E402
 from faceblind.frequency.releases.dctdp import DctDp  # noqa: E402
+from faceblind.frequency.releases.registry import preset  # noqa: E402
 
 
 def seeded(seed=0):
@@ -189,3 +191,22 @@ def test_budgets_are_learnt_where_the_loss_looks():
     eps = made.budget.eps().detach().double()
     assert float(eps[5].mean()) > 10 * float(np.delete(eps.numpy(), 5, axis=0).mean())
     assert float(eps.sum()) == pytest.approx(189 * 64, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("dctdp", "DCTDP, mean eps 0.5, ArcFace"),
+        ("dctdp-ones", "DCTDP, ranges of one, mean eps 0.5, ArcFace"),
+        ("dctdp-official", "official DCTDP, mean eps 0.5, ArcFace"),
+        ("dctdp-uniform", "DCTDP, equal budgets, mean eps 0.5, ArcFace"),
+        ("dctdp-dc", "DCTDP, DC kept, mean eps 0.5, ArcFace"),
+        ("rgb-noise", "noise on RGB, no DCT, mean eps 0.5, ArcFace"),
+        ("dct-clean", "DCT without noise, ArcFace"),
+        ("peep", "PEEP, eps 5, ArcFace"),
+        ("instahide", "InstaHide, k=2, ArcFace"),
+    ],
+)
+def test_titles_tell_variants_apart(name, title):
+    kind, config = preset(name)
+    assert title_of({"release": kind, "config": config, "head": "arcface"}) == title

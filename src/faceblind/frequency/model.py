@@ -16,11 +16,10 @@ from faceblind.encoders.device import choose_device
 from faceblind.frequency.backbones import make_backbone
 from faceblind.frequency.heads import MarginHead
 from faceblind.frequency.recipe import Recipe, digest_of
-from faceblind.frequency.record import RECIPE, read_json
+from faceblind.frequency.record import MODEL, RECIPE, read_json
 from faceblind.frequency.releases.base import Release
 from faceblind.frequency.releases.registry import open_release
 
-MODEL = "model.safetensors"
 _HEADER = "faceblind.frequency"
 
 

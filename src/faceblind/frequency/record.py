@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from faceblind._errors import FormatError
-from faceblind._files import write_text
+from faceblind._files import sha256_file, write_text
 
 SCHEMA = "faceblind.frequency/1"
-RECIPE, TRAINING, EVALUATION, ATTACKS, RECORD = (
+MODEL, RECIPE, TRAINING, ACCOUNT, EVALUATION, ATTACKS, RECORD = (
+    "model.safetensors",
     "recipe.json",
     "training.json",
+    "account.json",
     "evaluation.json",
     "attacks.json",
     "record.json",
@@ -46,16 +48,20 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def add_evaluations(folder: Path, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add rows to a folder's evaluation; rows for the same set, protocol, noise and FAR are replaced."""
+    """Add rows to a folder's evaluation; rows for the same set, protocol, noise, flip and FAR are replaced.
+
+    Rows name the digest of the model (``model``) that they are of; those of an earlier model in the folder go.
+    """
     path = folder / EVALUATION
     kept = read_json(path, "run: faceblind frequency evaluate") if path.exists() else []
-    merged = {_key(row): row for row in [*kept, *rows]}
+    models = {row.get("model") for row in rows}
+    merged = {_key(row): row for row in [*(row for row in kept if row.get("model") in models), *rows]}
     write_json(path, list(merged.values()))
     return list(merged.values())
 
 
 def model_record(folder: Path) -> dict[str, Any]:
-    """Join the parts of one model folder.
+    """Join the parts of one model folder; those that were measured on an earlier model in it are left out.
 
     Raises
     ------
@@ -64,16 +70,21 @@ def model_record(folder: Path) -> dict[str, Any]:
     """
     recipe = read_json(folder / RECIPE, "make the folder with: faceblind frequency train")
     training = read_json(folder / TRAINING, "make the folder with: faceblind frequency train")
-    attacks = _optional(folder / ATTACKS, {})
+    model = sha256_file(folder / MODEL) if (folder / MODEL).exists() else None
+    attacks, account = (
+        part if part.get("model") == model else {}
+        for part in (_optional(folder / ATTACKS, {}), _optional(folder / ACCOUNT, {}))
+    )
+    rows = [row for row in _optional(folder / EVALUATION, []) if row.get("model") == model]
     return {
         "name": folder.name,
         "title": title_of(recipe),
         "kind": recipe["release"],
         "config": recipe["config"],
         "recipe": recipe,
-        "account": training.get("account"),
+        "account": account.get("account", training.get("account")),
         "training": {key: value for key, value in training.items() if key not in ("account", "log")},
-        "evaluation": _optional(folder / EVALUATION, []),
+        "evaluation": rows,
         **attacks,
     }
 
@@ -101,6 +112,8 @@ def title_of(recipe: dict[str, Any]) -> str:
     parts = ["official DCTDP" if config.get("official") else "DCTDP"]
     if not config.get("frequency", True):
         parts = ["noise on RGB, no DCT"]
+    if config.get("sensitivity") == "ones" and not config.get("official"):
+        parts.append("ranges of one")
     if config.get("keep_dc"):
         parts.append("DC kept")
     if config.get("budgets", "learned") == "uniform":
@@ -113,4 +126,4 @@ def _optional(path: Path, otherwise: Any) -> Any:
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["set"], row["protocol"], row["noise"], row.get("far_target"), row.get("rule")
+    return row["set"], row["protocol"], row["noise"], row.get("flip", False), row.get("far_target"), row.get("rule")

@@ -22,9 +22,9 @@ from faceblind.frequency.batches import calibration, parts, read_batches, row_nu
 from faceblind.frequency.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from faceblind.frequency.faces import FaceSource
 from faceblind.frequency.heads import MarginHead
-from faceblind.frequency.model import MODEL, Recogniser, load_part, read_tensors, save_model
+from faceblind.frequency.model import Recogniser, load_part, read_tensors, save_model
 from faceblind.frequency.recipe import Recipe
-from faceblind.frequency.record import RECIPE, TRAINING, write_json
+from faceblind.frequency.record import MODEL, RECIPE, TRAINING, write_json
 
 Progress = Callable[[str, int, int], None]
 SAVE_EVERY = 1000
@@ -205,8 +205,12 @@ class _Run:
 
     def _step(self, rows: NDArray[np.intp], pixels: Tensor, steps: int) -> None:
         at = self.position
-        seed = int(np.random.SeedSequence([self.recipe.seed, at.epoch, at.step]).generate_state(1, np.uint64)[0] >> 1)
-        mirrored, noise = (torch.Generator(d).manual_seed(seed) for d in ("cpu", self.device))
+        drawn = np.random.SeedSequence([self.recipe.seed, at.epoch, at.step]).generate_state(3, np.uint64) >> np.uint64(
+            1
+        )
+        mirrored, noise = (
+            torch.Generator(d).manual_seed(int(s)) for d, s in zip(("cpu", self.device), drawn, strict=False)
+        )
         label = self.label[torch.from_numpy(rows)].to(self.device)
         if self.recipe.flip:
             which = torch.rand(len(rows), generator=mirrored) < 0.5
@@ -217,7 +221,7 @@ class _Run:
                 group["lr"] = (self.recipe.noise_lr if name == "adam" else self.recipe.lr) * factor
             optimiser.zero_grad(set_to_none=True)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed)  # dropout knows no generator of its own
+            torch.manual_seed(int(drawn[2]))  # dropout knows no generator of its own
             released = self.model.release(pixels.to(self.device), noise)
             tensor = released.tensor.contiguous(memory_format=self.model.layout)
             with torch.autocast(self.device.type, dtype=self.kind, enabled=self.recipe.precision != "float32"):

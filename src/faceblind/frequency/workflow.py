@@ -22,7 +22,7 @@ from faceblind.frequency.attacks.catalogue import LINKAGE, attacks_on
 from faceblind.frequency.attacks.judge import Judge
 from faceblind.frequency.attacks.run import run_attacks
 from faceblind.frequency.attacks.targets import Targets
-from faceblind.frequency.batches import generator_of, parts, read_batches
+from faceblind.frequency.batches import calibration, generator_of, parts, read_batches
 from faceblind.frequency.embed import embed_faces, make_ready
 from faceblind.frequency.evaluation.ijb import evaluate_ijb, make_templates
 from faceblind.frequency.evaluation.ijb_files import IjbFaces, open_ijb
@@ -31,10 +31,11 @@ from faceblind.frequency.evaluation.pairs import make_pairs
 from faceblind.frequency.evaluation.people import evaluate_people
 from faceblind.frequency.evaluation.tenfold import tenfold
 from faceblind.frequency.faces import FaceSource, open_faces
-from faceblind.frequency.model import MODEL, Recogniser, load_model
+from faceblind.frequency.model import Recogniser, load_model
 from faceblind.frequency.people import save_split, split_people
 from faceblind.frequency.recipe import Recipe
-from faceblind.frequency.record import ATTACKS, add_evaluations, write_json, write_record
+from faceblind.frequency.record import ACCOUNT, ATTACKS, MODEL, add_evaluations, write_json, write_record
+from faceblind.frequency.releases.dctdp import DctDp
 from faceblind.frequency.training import TrainingResult, train
 
 Progress = Callable[[str, int, int], None]
@@ -130,9 +131,13 @@ def evaluate_model(
         vectors = embed(IjbFaces(listed, model.recipe.size), None, name)
         ids, templates = make_templates(vectors, listed.template, listed.medium)
         found += evaluate_ijb(ids, templates, listed.pairs_file, rng=rng).rows(name, noise=noise)
+    digest = sha256_file(folder / MODEL)
     for row in found:
-        row["flip"] = flip
+        row |= {"flip": flip, "model": digest}
     kept = add_evaluations(folder, found)
+    if isinstance(model.release, DctDp):
+        outside = model.release.outside(calibration(opened.source, rows))
+        write_json(folder / ACCOUNT, {"model": digest, "account": model.release.account(outside=outside)})
     write_record(folder)
     return kept
 
@@ -172,7 +177,7 @@ def attack_model(
         own = np.sort(rng.permutation(own)[:public])
     targets = Targets.draw(opened.source.pixels(test), opened.source.identity[test], each=each, seed=seed)
     owned = Public(opened.source.pixels(own), opened.source.identity[own])
-    release = opened.model.release
+    release, digest = opened.model.release, sha256_file(folder / MODEL)
     with locked(folder, folder):
         found = run_attacks(
             release,
@@ -184,11 +189,11 @@ def attack_model(
             seed=seed,
             gallery=gallery,
             far=far,
-            key=sha256_file(folder / MODEL),
+            key=digest,
             embed=opened.model.embed_released if names is None or LINKAGE in names else None,
             progress=progress,
         )
-        write_json(folder / ATTACKS, found)
+        write_json(folder / ATTACKS, {"model": digest, **found})
         write_record(folder)
     return found
 

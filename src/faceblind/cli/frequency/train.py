@@ -19,7 +19,7 @@ def train(
     release: Annotated[
         str | None,
         Parameter(
-            help="dctdp, dctdp-uniform, dctdp-official, dctdp-dc, dct-clean, rgb-noise, rgb, peep, cloak or instahide; "
+            help="dctdp, dctdp-uniform, dctdp-official, dctdp-ones, dctdp-dc, dct-clean, rgb-noise, rgb, peep, cloak or instahide; "
             "default as in the recipe."
         ),
     ] = None,

@@ -21,6 +21,7 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "dctdp": ("dctdp", {}),
     "dctdp-uniform": ("dctdp", {"budgets": "uniform"}),
     "dctdp-official": ("dctdp", {"official": True}),
+    "dctdp-ones": ("dctdp", {"sensitivity": "ones"}),
     "dctdp-dc": ("dctdp", {"keep_dc": True}),
     "dct-clean": ("dctdp", {"noise": False}),
     "rgb-noise": ("dctdp", {"frequency": False}),
