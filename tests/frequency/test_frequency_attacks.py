@@ -17,6 +17,7 @@ from faceblind.frequency.attacks.inverse import GradientIntegration, InverseDct 
 from faceblind.frequency.attacks.least_squares import LeastSquares, mean_release  # noqa: E402
 from faceblind.frequency.attacks.unet import PAPER_UNET, UNetAttack, UNetPlan  # noqa: E402
 from faceblind.frequency.attacks.wiener import FacePrior, Wiener, whole_dct, whole_inverse  # noqa: E402
+from faceblind.frequency.bands import bands  # noqa: E402
 from faceblind.frequency.batches import tensor_of  # noqa: E402
 from faceblind.frequency.noise import OfficialNoiseWarning  # noqa: E402
 from faceblind.frequency.releases.cloak import Cloak  # noqa: E402
@@ -179,13 +180,9 @@ def test_the_solver_is_the_dense_posterior_mean():
     solver = Wiener(transform, sigma, prior)
     values = torch.from_numpy(rng.normal(0, 30, (2, *transform.shape)))
     found = solver.estimate(values, tolerance=1e-12, steps=2000)
+    axis = bands(6, 4, 4).matrix
     for plane in range(3):
-        columns = []
-        for cell in range(36):
-            unit = torch.zeros((1, 3, 6, 6), dtype=torch.float64)
-            unit.view(1, 3, 36)[0, plane, cell] = 1
-            columns.append(solver._apply(unit)[0, plane].reshape(16, -1)[1:].flatten())
-        a = torch.stack(columns, dim=1).numpy()
+        a = np.einsum("umh,vnw->uvmnhw", axis, axis).reshape(16, -1, 36)[1:].reshape(-1, 36)
         weight = (1 / sigma.view(3, 15, -1)[plane].flatten() ** 2).numpy()
         basis = np.stack(
             [whole_inverse(torch.eye(36, dtype=torch.float64)[k].view(6, 6)).flatten() for k in range(36)], 1

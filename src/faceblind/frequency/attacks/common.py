@@ -63,7 +63,30 @@ def prior_of(release: Release, pixels: Tensor) -> FacePrior:
 
 
 def signal_of(release: Release, pixels: Tensor) -> Tensor:
-    """Return the spread of each channel over the attacker's own faces, (C,)."""
-    values = transform_of(release)(pixels)
-    spread: Tensor = values.transpose(0, 1).flatten(1).std(dim=1)
-    return spread
+    """Return the spread of each channel over the attacker's own faces, (C,), a few of them at a time."""
+    moments = Moments()
+    for part in torch.split(pixels, 16):
+        moments.add(transform_of(release)(part))
+    return moments.deviation().float()
+
+
+class Moments:
+    """Sums of the values of each channel, over batches (b, C, m, n)."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.squares = 0, torch.zeros(0), torch.zeros(0)
+
+    def add(self, values: Tensor) -> None:
+        """Take in a batch."""
+        if not self.count:
+            self.total = self.squares = torch.zeros(values.shape[1], dtype=torch.float64)
+        self.count += values.numel() // values.shape[1]
+        for face in values:  # one at a time: in float64 a batch of large releases would not be small
+            rows = face.flatten(1).double()
+            self.total = self.total + rows.sum(dim=1)
+            self.squares = self.squares + rows.square().sum(dim=1)
+
+    def deviation(self) -> Tensor:
+        """Return the deviation of each channel about its mean, (C,) float64."""
+        mean = self.total / self.count
+        return (self.squares / self.count - mean.square()).clamp_min(0).sqrt()

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from faceblind.attack import LDA, WCCN, Attacker, Candidate, Cosine, RidgeProbe, freeze
 from faceblind.frequency.attacks.base import Progress, Public
+from faceblind.frequency.attacks.common import Moments
 from faceblind.frequency.attacks.matching import match
 from faceblind.frequency.attacks.targets import Targets
 from faceblind.frequency.batches import generator_of, tensor_of
@@ -190,13 +191,10 @@ def _noise_scale(own: Releases) -> Tensor:
     """Return the deviation of the noise of each channel, (C, 1, 1), ones where there is none."""
     quiet = Releases(own.release, own.pixels[:LEARN], own.seed, noise=False)
     noisy = Releases(own.release, own.pixels[:LEARN], own.seed)
-    count, total, squares = 0, torch.zeros(own.release.shape[0]), torch.zeros(own.release.shape[0])
+    moments = Moments()
     for a, b in zip(noisy, quiet, strict=True):
-        noise = (a - b).transpose(0, 1).flatten(1).double()
-        count += noise.shape[1]
-        total = total + noise.sum(dim=1)
-        squares = squares + noise.square().sum(dim=1)
-    variance = (squares / count - (total / count).square()).clamp_min(0)
+        moments.add(a - b)
+    variance = moments.deviation().square()
     if not bool(variance.any()):
         return torch.ones(len(variance), 1, 1)
     # A channel without noise must not become infinitely clear.

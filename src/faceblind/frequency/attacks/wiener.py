@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from faceblind.frequency.bands import bands, dct_matrix
@@ -89,31 +89,52 @@ class Wiener:
             weight[(weight.amax(dim=(2, 3)) * power) < 1e-3] = 0
         self.weight = weight.view(3, block, block, *transform.blocks)
         useful = self.weight.amax(dim=(0, 3, 4)) > 0
-        self.last = tuple(int(useful.any(dim=1 - axis).nonzero().max()) + 1 if useful.any() else 1 for axis in (0, 1))
-        self.weight = self.weight[:, : self.last[0], : self.last[1]].contiguous()
-        self.rows = torch.from_numpy(np.array(rows.matrix[: self.last[0]]))
-        self.columns = torch.from_numpy(np.array(columns.matrix[: self.last[1]]))
+        last = tuple(int(useful.any(dim=1 - axis).nonzero().max()) + 1 if useful.any() else 1 for axis in (0, 1))
+        self.last = (last[0], last[1])
+        self.weight = self.weight[:, : last[0], : last[1]].contiguous()
+        self._weight = self._turned(self.weight[None])
+        matrices = [
+            band.matrix[:count].reshape(-1, band.matrix.shape[2])
+            for band, count in zip((rows, columns), last, strict=True)
+        ]
+        self._down, self._across = (sparse.csr_array(matrix) for matrix in matrices)
+        self._up, self._back = self._down.T.tocsr(), self._across.T.tocsr()
         self.transform, self.prior = transform, prior
         self._diagonal = self._approximate_diagonal()
 
+    @staticmethod
+    def _turned(values: Tensor) -> Tensor:
+        """Bring (b, 3, u, v, m, n) into the order of the sparse products, (u, m, v, n, b, 3)."""
+        return values.permute(2, 4, 3, 5, 0, 1).contiguous()
+
     def _apply(self, planes: Tensor) -> Tensor:
-        half = torch.einsum("bphw,vnw->bpvhn", planes, self.columns)
-        return torch.einsum("umh,bpvhn->bpuvmn", self.rows, half)
+        """Send planes (b, 3, H, W) to coefficients (u, m, v, n, b, 3)."""
+        count, _, height, width = planes.shape
+        lines = self._across @ planes.permute(3, 2, 0, 1).reshape(width, -1).numpy()
+        turned = lines.reshape(-1, height, 3 * count).swapaxes(0, 1).reshape(height, -1)
+        (u, v), (m, n) = self.last, self.transform.blocks
+        return torch.from_numpy(self._down @ turned).view(u, m, v, n, count, 3)
 
     def _adjoint(self, values: Tensor) -> Tensor:
-        half = torch.einsum("umh,bpuvmn->bpvhn", self.rows, values)
-        return torch.einsum("bpvhn,vnw->bphw", half, self.columns)
+        """Send coefficients (u, m, v, n, b, 3) back to planes (b, 3, H, W) by the transpose."""
+        u, m, v, n, count, _ = values.shape
+        lines = self._up @ values.reshape(u * m, -1).numpy()
+        turned = lines.reshape(-1, v * n, 3 * count).swapaxes(0, 1).reshape(v * n, -1)
+        height, width = self.transform.size
+        return torch.from_numpy(self._back @ turned).view(width, height, count, 3).permute(2, 3, 1, 0)
 
     def _normal(self, unknown: Tensor) -> Tensor:
         """Apply the matrix of the normal equations, prior included, to values in the basis of the prior."""
-        inner = self._adjoint(self.weight * self._apply(whole_inverse(unknown)))
+        inner = self._adjoint(self._weight * self._apply(whole_inverse(unknown)))
         return whole_dct(inner) + unknown / self.prior.variance
 
     def _approximate_diagonal(self) -> Tensor:
         """Return the diagonal of the normal equations if every channel had its mean weight everywhere."""
         height, width = self.transform.size
-        a = (self.rows @ torch.from_numpy(dct_matrix(height)).T).square().sum(dim=1)
-        b = (self.columns @ torch.from_numpy(dct_matrix(width)).T).square().sum(dim=1)
+        a, b = (
+            torch.from_numpy((matrix @ dct_matrix(side).T).reshape(count, -1, side)).square().sum(dim=1)
+            for matrix, side, count in zip((self._down, self._across), (height, width), self.last, strict=True)
+        )
         return torch.einsum("puv,uk,vl->pkl", self.weight.mean(dim=(3, 4)), a, b) + 1 / self.prior.variance
 
     def estimate(
@@ -137,9 +158,10 @@ class Wiener:
         count = coefficients.shape[0]
         full = torch.zeros((count, 3, block * block, *self.transform.blocks), dtype=torch.float64)
         full[:, :, start:] = coefficients.double().view(count, 3, -1, *self.transform.blocks)
-        observed = full.view(count, 3, block, block, *self.transform.blocks)[:, :, : self.last[0], : self.last[1]]
+        grid = full.view(count, 3, block, block, *self.transform.blocks)
+        observed = self._turned(grid[:, :, : self.last[0], : self.last[1]])
         mean = self.prior.mean.double()[None]
-        right = whole_dct(self._adjoint(self.weight * (observed - self._apply(mean))))
+        right = whole_dct(self._adjoint(self._weight * (observed - self._apply(mean))))
         found = torch.zeros_like(right)
         rest = right.clone()
         step = rest / self._diagonal
