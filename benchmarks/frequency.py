@@ -49,8 +49,14 @@ VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "clean-uniform-0.5": ("dctdp-uniform", {"eps_mean": 0.5}, {"epochs": 0}),
     "clean-uniform-20": ("dctdp-uniform", {"eps_mean": 20.0}, {"epochs": 0}),
     "clean-uniform-100": ("dctdp-uniform", {"eps_mean": 100.0}, {"epochs": 0}),
+    # Noise that a new network learns nothing under, on one that has learnt under less.
+    "warm-4": ("dctdp", {"eps_mean": 4.0}, {}),
+    "warm-0.5": ("dctdp", {"eps_mean": 0.5}, {}),
 }
-START = {name: "dct-clean" for name in VARIANTS if name.startswith("clean-")}
+START = {name: "dct-clean" for name in VARIANTS if name.startswith("clean-")} | {
+    "warm-4": "dctdp-20",
+    "warm-0.5": "warm-4",
+}
 # The allocator returns large blocks to the system after each step and pays for every page again: keep them.
 KEEP = {
     "MALLOC_MMAP_THRESHOLD_": str(8 << 30),

@@ -39,6 +39,7 @@ def attacks_on(release: Release, names: Sequence[str] | None = None) -> list[Att
         BatchDifference(),
         BatchDifference(known=True),
         UNetAttack(),
+        UNetAttack(behind=LeastSquares()),
     ]
     if names is not None:
         known = [*(attack.name for attack in every), LINKAGE]
