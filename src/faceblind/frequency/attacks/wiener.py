@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -99,6 +100,9 @@ class Wiener:
         ]
         self._down, self._across = (sparse.csr_array(matrix) for matrix in matrices)
         self._up, self._back = self._down.T.tocsr(), self._across.T.tocsr()
+        cut = [slice(u * rows.blocks, (u + 1) * rows.blocks) for u in range(last[0])]
+        turned = self._weight.numpy().reshape(last[0], rows.blocks, -1)
+        self._each = [(self._down[some], self._up[:, some], turned[u]) for u, some in enumerate(cut)]
         self.transform, self.prior = transform, prior
         self._diagonal = self._approximate_diagonal()
 
@@ -125,8 +129,23 @@ class Wiener:
 
     def _normal(self, unknown: Tensor) -> Tensor:
         """Apply the matrix of the normal equations, prior included, to values in the basis of the prior."""
-        inner = self._adjoint(self._weight * self._apply(whole_inverse(unknown)))
-        return whole_dct(inner) + unknown / self.prior.variance
+        return whole_dct(self._weighed(whole_inverse(unknown))) + unknown / self.prior.variance
+
+    def _weighed(self, planes: Tensor) -> Tensor:
+        """Return ``_adjoint(weight * _apply(planes))``, one face and vertical frequency at a time: that stays in the cache."""
+        height, width = self.transform.size
+        found = np.empty((len(planes), width, height, 3))
+        for face, out in zip(planes.permute(0, 3, 2, 1).numpy(), found, strict=True):
+            lines = self._across @ face.reshape(width, -1)
+            turned = lines.reshape(-1, height, 3).swapaxes(0, 1).reshape(height, -1)
+            total = np.zeros_like(turned)
+            for down, up, weight in self._each:
+                values = down @ turned
+                values *= weight
+                total += up @ values
+            lines = total.reshape(height, -1, 3).swapaxes(0, 1).reshape(-1, 3 * height)
+            out[:] = (self._back @ lines).reshape(out.shape)
+        return torch.from_numpy(found).permute(0, 3, 2, 1)
 
     def _approximate_diagonal(self) -> Tensor:
         """Return the diagonal of the normal equations if every channel had its mean weight everywhere."""
