@@ -62,19 +62,13 @@ def main() -> None:
         release = DctDp((SIDE, SIDE), budgets="uniform", **options)
         release.calibrate(lambda: iter([(part, [""] * len(part)) for part in torch.split(pixels, 32)]))
         release.eval()
-        generator, target = generator_of(SEED, row), tensor_of(right)
-        with torch.no_grad():
-
-            def again(m: int, release=release, generator=generator, target=target) -> torch.Tensor:
-                return torch.stack([release(target, generator).tensor for _ in range(m)])
-
-            view = View(again(1)[0], again, right, own[:2])
-            cells = [name]
-            for column, (_, attack) in enumerate(ATTACKS):
-                attack.prepare(release, public, seed=SEED)
-                found[row, column] = attack.recover(view)
-                cells.append(f"{psnr(found[row, column], right).mean():.1f}")
-            lines.append("| " + " | ".join(cells) + " |")
+        view = View.of(release, right, own[:2], generator_of(SEED, row))
+        cells = [name]
+        for column, (_, attack) in enumerate(ATTACKS):
+            attack.prepare(release, public, seed=SEED)
+            found[row, column] = attack.recover(view)
+            cells.append(f"{psnr(found[row, column], right).mean():.1f}")
+        lines.append("| " + " | ".join(cells) + " |")
     floor = psnr(constant_floor(own, right), right).mean()
     lines += [
         "",

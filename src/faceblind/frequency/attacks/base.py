@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from faceblind.frequency.batches import tensor_of
 from faceblind.frequency.releases.base import Release
 
 Progress = Callable[[int, int], None]
@@ -53,6 +55,19 @@ class View:
     again: Callable[[int], Tensor]
     right: NDArray[np.uint8]
     wrong: NDArray[np.uint8]
+
+    @classmethod
+    def of(
+        cls, release: Release, right: NDArray[np.uint8], wrong: NDArray[np.uint8], generator: torch.Generator
+    ) -> View:
+        """Release a batch, as often as it is asked for."""
+        pixels = tensor_of(right)
+
+        def again(m: int) -> Tensor:
+            with torch.no_grad():
+                return torch.stack([release(pixels, generator).tensor for _ in range(m)])
+
+        return cls(again(1)[0], again, right, wrong)
 
 
 class Attack(Protocol):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from faceblind._errors import DataError
 from faceblind._files import atomic_path
@@ -136,15 +135,8 @@ def _finish(path: Path, digest: str, part: str, found: Any) -> None:
 
 def _view(release: Release, targets: Targets, public: Public, rows: slice, seed: int, number: int) -> View:
     right = targets.pixels[rows]
-    pixels = tensor_of(right)
-    generator = generator_of(seed, number)
     wrong = public.pixels[np.random.default_rng([seed, number]).integers(0, len(public.pixels), len(right))]
-
-    def again(m: int) -> Tensor:
-        with torch.no_grad():
-            return torch.stack([release(pixels, generator).tensor for _ in range(m)])
-
-    return View(again(1)[0], again, right, wrong)
+    return View.of(release, right, wrong, generator_of(seed, number))
 
 
 def _measured(recovered: NDArray[Any], targets: Targets, seed: int) -> dict[str, Any]:

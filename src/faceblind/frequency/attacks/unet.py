@@ -180,14 +180,8 @@ class _Solved:
         for draw in range(DRAWS):
             for number, start in enumerate(starts):
                 pixels = public.pixels[start : start + BATCH]
-                given, generator = tensor_of(pixels), generator_of(seed, draw * len(starts) + number)
-
-                def again(m: int, given: Tensor = given, generator: torch.Generator = generator) -> Tensor:
-                    with torch.no_grad():
-                        return torch.stack([release(given, generator).tensor for _ in range(m)])
-
-                found = attack.recover(View(again(1)[0], again, pixels, pixels))
-                self.pictures[draw, start : start + BATCH] = np.rint(found)
+                view = View.of(release, pixels, pixels, generator_of(seed, draw * len(starts) + number))
+                self.pictures[draw, start : start + BATCH] = np.rint(attack.recover(view))
                 if progress is not None:
                     progress(draw * len(starts) + number + 1, DRAWS * len(starts))
 
