@@ -72,6 +72,13 @@ def test_the_whole_way(faces, tmp_path, capsys):
     assert {row["space"] for row in entry["linkage"]} == {"released tensor", "the recogniser's embedding"}
     assert entry["title"] == "DCTDP, mean eps 3, ArcFace"
     assert (model / entry["gallery"]["original"][0]).exists()
+    assert run(capsys, "attack", model, faces, "--attacks", "look,idct-wrong", "--each", 1)[0] == 0
+    more = json.loads((model / "record.json").read_text())["models"][0]
+    assert [attack["attack"] for attack in more["attacks"]] == ["idct-zero", "idct-wrong", "lsq", "unet"]
+    assert more["linkage"] == entry["linkage"]
+    assert run(capsys, "attack", model, faces, "--attacks", "idct-zero", "--each", 2)[0] == 0  # other photographs
+    other = json.loads((model / "record.json").read_text())["models"][0]
+    assert [attack["attack"] for attack in other["attacks"]] == ["idct-zero"]
     assert entry["account"]["eps_mean"] == pytest.approx(3.0, rel=1e-4)
     assert 0 < entry["account"]["outside"] < 0.5  # of the test people, whom the ranges do not come from
     assert "lie outside the calibrated ranges" in " ".join(entry["account"]["sentences"])

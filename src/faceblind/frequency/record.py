@@ -60,6 +60,18 @@ def add_evaluations(folder: Path, rows: Sequence[dict[str, Any]]) -> list[dict[s
     return list(merged.values())
 
 
+def add_attacks(folder: Path, found: dict[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    """Add attacks to those that were measured before on the same releases (``digest``), in the order of names given."""
+    path = folder / ATTACKS
+    before = _optional(path, {})
+    if before.get("digest") == found["digest"]:
+        merged = {attack["attack"]: attack for attack in [*before["attacks"], *found["attacks"]]}
+        rows = sorted(merged.values(), key=lambda attack: order.index(attack["attack"]))
+        found = found | {"attacks": rows, "linkage": found["linkage"] or before["linkage"]}
+    write_json(path, found)
+    return found
+
+
 def model_record(folder: Path) -> dict[str, Any]:
     """Join the parts of one model folder; those that were measured on an earlier model in it are left out.
 

@@ -34,7 +34,7 @@ from faceblind.frequency.faces import FaceSource, open_faces
 from faceblind.frequency.model import Recogniser, load_model
 from faceblind.frequency.people import save_split, split_people
 from faceblind.frequency.recipe import Recipe
-from faceblind.frequency.record import ACCOUNT, ATTACKS, MODEL, add_evaluations, write_json, write_record
+from faceblind.frequency.record import ACCOUNT, MODEL, add_attacks, add_evaluations, write_json, write_record
 from faceblind.frequency.releases.dctdp import DctDp
 from faceblind.frequency.training import TrainingResult, train
 
@@ -158,6 +158,8 @@ def attack_model(
 ) -> dict[str, Any]:
     """Release the ``test`` people, attack them with what the ``attack`` people teach, and keep the result in the folder.
 
+    Returns all that was measured so far on the same releases: with the same people, photographs, seed and judge.
+
     Parameters
     ----------
     people
@@ -193,7 +195,7 @@ def attack_model(
             embed=opened.model.embed_released if names is None or LINKAGE in names else None,
             progress=progress,
         )
-        write_json(folder / ATTACKS, {"model": digest, **found})
+        found = add_attacks(folder, {"model": digest, **found}, [attack.name for attack in attacks_on(release)])
         write_record(folder)
     return found
 

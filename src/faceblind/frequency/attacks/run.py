@@ -110,6 +110,7 @@ def run_attacks(
         _finish(path, digest, LINKAGE, linkage)
     flat = constant_floor(public.pixels, targets.pixels)
     return {
+        "digest": digest,
         "attacks": records,
         "linkage": linkage,
         "floor": _measured(flat, targets, seed),

@@ -186,7 +186,7 @@ class Wiener:
         step = rest / self._diagonal
         product = (rest * step).sum(dim=(1, 2, 3), keepdim=True)
         if tolerance is None:
-            tolerance = 1e-6 if float(self.weight.max()) >= 1 else 3e-3
+            tolerance = 1e-6 if float(self.weight.max()) >= 1 else 2e-2
         goal = product * tolerance**2
         for _ in range(steps):
             turned = self._normal(step)
