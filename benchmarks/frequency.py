@@ -54,6 +54,8 @@ VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     # Noise that a new network learns nothing under, on one that has learnt under less.
     "warm-4": ("dctdp", {"eps_mean": 4.0}, {}),
     "warm-0.5": ("dctdp", {"eps_mean": 0.5}, {}),
+    "warm-uniform-4": ("dctdp-uniform", {"eps_mean": 4.0}, {}),
+    "warm-uniform-0.5": ("dctdp-uniform", {"eps_mean": 0.5}, {}),
 }
 START = {name: "dct-clean" for name in VARIANTS if name.startswith("clean-")} | {
     "warm-4": "dctdp-20",

@@ -45,6 +45,7 @@ def test_the_whole_way(faces, tmp_path, capsys):
     code, out, err = run(capsys, "train", faces, "-o", model, *TINY, "--eps", 3, "--seed", 5)
     assert (code, err) == (0, "")
     assert "Trained on 15 people, 90 faces" in out
+    assert "hardly anything (chance is 6.7%)" in out  # one epoch
     assert "sum to eps = 326,592" in out
     assert "excludes nothing" in out
     recipe = json.loads((model / "recipe.json").read_text())

@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+_LEARNT = 3
+"""Training accuracy below so many times chance says that nothing was learnt."""
+
 
 def train(
     folder: Annotated[
@@ -84,6 +87,11 @@ def train(
     if result.log:
         last = result.log[-1]
         console.say(f"Last epoch: loss {last['loss']:.3f}, training accuracy {last['accuracy']:.1%}")
+        if last["accuracy"] < _LEARNT / result.people:
+            console.say(
+                f"The network has learnt hardly anything (chance is {1 / result.people:.1%}). Train longer, or under less noise "
+                "first and go on from there: --start-from."
+            )
     for sentence in (result.model.release.account() or {}).get("sentences", ()):
         console.say(sentence)
     console.say(f"Written to {output}")
