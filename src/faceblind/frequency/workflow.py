@@ -18,7 +18,7 @@ from faceblind._errors import DataError, OutputError, UsageError
 from faceblind._files import locked, sha256_file, writable_folder, write_bytes, write_csv
 from faceblind.data.split import IdentitySplit
 from faceblind.frequency.attacks.base import Public
-from faceblind.frequency.attacks.catalogue import LINKAGE, attacks_on
+from faceblind.frequency.attacks.catalogue import LINKAGE, attack_names, attacks_on
 from faceblind.frequency.attacks.judge import Judge
 from faceblind.frequency.attacks.run import run_attacks
 from faceblind.frequency.attacks.targets import Targets
@@ -195,7 +195,7 @@ def attack_model(
             embed=opened.model.embed_released if names is None or LINKAGE in names else None,
             progress=progress,
         )
-        found = add_attacks(folder, {"model": digest, **found}, [attack.name for attack in attacks_on(release)])
+        found = add_attacks(folder, {"model": digest, **found}, attack_names())
         write_record(folder)
     return found
 
