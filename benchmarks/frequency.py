@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +60,10 @@ VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
 START = {name: "dct-clean" for name in VARIANTS if name.startswith("clean-")} | {
     "warm-4": "dctdp-20",
     "warm-0.5": "warm-4",
+    "warm-uniform-4": "dctdp-uniform-20",
+    "warm-uniform-0.5": "warm-uniform-4",
 }
+"""What a variant's training starts from; it is listed, and so trained, before."""
 # The allocator returns large blocks to the system after each step and pays for every page again: keep them.
 KEEP = {
     "MALLOC_MMAP_THRESHOLD_": str(8 << 30),
@@ -266,13 +269,20 @@ def main() -> None:
     step, made = ("one", "training.json") if given.stage == "train" else ("measure-one", "attacks.json")
     todo = [name for name in names if not (given.out / name / made).exists()]
 
+    running: dict[str, Future[None]] = {}
+
     def run(name: str) -> None:
+        if given.stage == "train" and START.get(name) in running:
+            running[START[name]].result()
         command = [sys.executable, __file__, step, "--out", str(given.out), "--variant", name]
         subprocess.run(command, env=os.environ | KEEP, check=True)
         sys.stderr.write(f"{given.stage}: {name}\n")
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, todo))
+        for name in todo:
+            running[name] = pool.submit(run, name)
+        for future in running.values():
+            future.result()
 
 
 if __name__ == "__main__":

@@ -11,13 +11,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from faceblind._errors import FormatError, UsageError
 from faceblind.audit.frequency import printed, read_models, render_report, verdict_of, write_report
-from faceblind.audit.frequency.claims import FAILS, HOLDS, UNDECIDED, UNMEASURED, Measure, claims, printed_claims
+from faceblind.audit.frequency.claims import FAILS, HOLDS, UNDECIDED, UNMEASURED, claims, printed_claims
+from faceblind.audit.frequency.differences import Measure
 from faceblind.audit.frequency.record import Model, picture
 from faceblind.audit.frequency.tables import choose_measure, linkage_table, rows_csv, tab1
+from faceblind.frequency.evaluation.draws import Draws
 
 Json = dict[str, Any]
 MEASURE = Measure("test-people", "tenfold")
@@ -219,6 +222,34 @@ def test_claims_follow_the_intervals() -> None:
     # budgets of another mean are no control
     other = model("other", config={"budgets": "uniform", "eps_mean": 4.0}, accuracy=0.7)
     assert outcome([model("l", accuracy=0.8), other], "Learned budgets") == UNMEASURED
+
+
+def drawn(data: Json, values: list[float], of: str = "same people") -> Json:
+    row = data["evaluation"][0]
+    row["draws"] = Draws(row["accuracy"], 60.0, np.array(values), of).to_dict()
+    row |= {"low": row["accuracy"] - 0.05, "high": row["accuracy"] + 0.05}
+    return data
+
+
+def test_paired_draws_settle_what_two_intervals_leave_open() -> None:
+    shared = np.random.default_rng(0).normal(0, 0.025, 400)
+    config = {"budgets": "uniform"}
+    learned, equal = (lambda: model("l", accuracy=0.80)), (lambda: model("e", accuracy=0.78, config=config))
+    apart = list(0.78 + shared)
+    assert outcome([drawn(learned(), list(0.8 + shared)), drawn(equal(), apart)], "Learned budgets") == HOLDS
+    assert (
+        outcome([drawn(learned(), list(0.8 + shared)), drawn(equal(), apart, "others")], "Learned budgets") == UNDECIDED
+    )
+    assert outcome([drawn(learned(), list(0.8 - shared)), drawn(equal(), apart)], "Learned budgets") == UNDECIDED
+    text = render_report([of(drawn(learned(), list(0.8 + shared))), of(drawn(equal(), apart))])
+    assert "+2.0 points (+1" in text
+    assert ", paired)" in text
+    rgb = drawn(model("rgb", kind="rgb", accuracy=0.81), list(0.81 + shared))
+    lines = list(csv.DictReader(io.StringIO(rows_csv([of(rgb), of(drawn(learned(), list(0.8 + shared)))]))))
+    gap = next(line for line in lines if line["metric"] == "accuracy more than RGB ArcFace")
+    assert (gap["model"], gap["unit"]) == ("l", "share, paired")
+    assert float(gap["value"]) == pytest.approx(-0.01)
+    assert float(gap["high"]) < 0
 
 
 def test_claims_about_attacks() -> None:

@@ -115,22 +115,25 @@ def evaluate_model(
 
         return embed_faces(model, source, rows, noise=noise, flip=flip, seed=seed, progress=told)
 
-    rng = np.random.default_rng([seed, 0xE7A1])
+    def draws_of(name: str) -> np.random.Generator:
+        # A set's own draws: the same for every model, whichever other sets it is evaluated on.
+        return np.random.default_rng([seed, 0xE7A1, *name.encode()])
+
     rows = opened.split.rows("test")
     identity = opened.source.identity[rows]
     vectors = embed(opened.source, rows, "test people")
-    found = evaluate_people(vectors, identity, fars=fars, rng=rng).rows("test-people", noise=noise)
+    found = evaluate_people(vectors, identity, fars=fars, rng=draws_of("test-people")).rows("test-people", noise=noise)
     drawn = make_pairs(identity, 3000, rng=np.random.default_rng([seed, 0xFA]), name="test-people")
     if drawn.folds > 1:  # a few people give one fold, and no other to choose a threshold on
-        found += tenfold(vectors, drawn, rng=rng).rows("test-people", noise=noise)
+        found += tenfold(vectors, drawn, rng=draws_of("test-people")).rows("test-people", noise=noise)
     for name, path in (pairs or {}).items():
         pair_set, source = open_pairs(path, model.recipe.size)
-        found += tenfold(embed(source, None, name), pair_set, rng=rng).rows(name, noise=noise)
+        found += tenfold(embed(source, None, name), pair_set, rng=draws_of(name)).rows(name, noise=noise)
     for name, path in (ijb or {}).items():
         listed = open_ijb(path)
         vectors = embed(IjbFaces(listed, model.recipe.size), None, name)
         ids, templates = make_templates(vectors, listed.template, listed.medium)
-        found += evaluate_ijb(ids, templates, listed.pairs_file, rng=rng).rows(name, noise=noise)
+        found += evaluate_ijb(ids, templates, listed.pairs_file, rng=draws_of(name)).rows(name, noise=noise)
     digest = sha256_file(folder / MODEL)
     for row in found:
         row |= {"flip": flip, "model": digest}

@@ -8,7 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from faceblind.audit.frequency.claims import Measure, drop_ends, pick
+from faceblind.audit.frequency.claims import pick
+from faceblind.audit.frequency.differences import Measure
 from faceblind.audit.frequency.printed import FIG8_BUDGETS, FIG8_DROP, FIG8_RIGHT
 from faceblind.audit.frequency.record import Interval, Model
 from faceblind.audit.frequency.verdict import best_attack
@@ -64,15 +65,12 @@ def look_of(model: Model) -> tuple[str, Look]:
 def budget_chart(models: Sequence[Model], measure: Measure | None) -> Chart:
     """Draw the accuracy drop against RGB ArcFace by mean budget; the paper's five sets as thin lines."""
     plain = pick(models, "rgb", head="arcface")
-    base = None if plain is None or measure is None else measure.of(plain)
     series: dict[str, list[tuple[float, Interval]]] = {}
     for model in models:
-        value = None if measure is None else measure.of(model)
+        drop = None if measure is None or plain is None else measure.difference(plain, model)
         # Only budgets of one kind share an axis: PEEP's is of a whole image.
-        if base is not None and value is not None and model.eps is not None and model.head in {"", "arcface"}:
-            low, high = drop_ends(base, value)
-            drop = Interval(base.value - value.value, low, high).scaled(100)
-            series.setdefault(model.variant, []).append((model.eps, drop))
+        if drop is not None and model.eps is not None and model.head in {"", "arcface"}:
+            series.setdefault(model.variant, []).append((model.eps, drop.scaled(100)))
     budgets = [*FIG8_BUDGETS, *(eps for found in series.values() for eps, _ in found)]
     drops = [end for found in series.values() for _, d in found for end in (d.value, d.low, d.high) if end is not None]
     drops += [d for printed in FIG8_DROP.values() for d in printed]

@@ -1,6 +1,7 @@
 """The paper's claims, each with what our models say about it: holds, does not hold, undecided or not measured.
 
-Intervals decide, never point estimates alone: a claim about two models is settled when their intervals are apart.
+Intervals decide, never point estimates alone: a claim about two models is settled when the interval of their difference
+leaves out zero; draws of people are paired where both models were measured on the same people.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from faceblind.audit.frequency.differences import Difference, Measure, points_of
 from faceblind.audit.frequency.printed import FIG7_PSNR, FIG8_DROP, TAB1, TAB3_EQUAL, TEXT_DROPS, table_drop
 from faceblind.audit.frequency.record import Interval, Model, interval_of
 from faceblind.audit.frequency.verdict import decibel, rate, seen_by
@@ -32,18 +34,6 @@ class Claim:
     def css(self) -> str:
         """Return the class of its colour."""
         return {HOLDS: "o-holds", FAILS: "o-fails", UNDECIDED: "o-open"}.get(self.outcome, "o-none")
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What accuracy means in a report: one set and one protocol, the same for all models."""
-
-    set: str
-    protocol: str
-
-    def of(self, model: Model) -> Interval | None:
-        """Return the accuracy of a model as a share."""
-        return model.accuracy(self.set, self.protocol)
 
 
 def claims(models: Sequence[Model], measure: Measure | None) -> tuple[Claim, ...]:
@@ -125,32 +115,32 @@ def _small_loss(models: Sequence[Model], measure: Measure | None) -> Claim:
     largest = max(
         TAB1[head][k] - TAB1[f"DCTDP {head}, eps 0.5"][k] for head in ("ArcFace", "CosFace") for k in range(5)
     )
-    pairs = _values(measure, pick(models, "rgb", head="arcface"), pick(models, "paper", eps=0.5, head="arcface"))
-    if pairs is None:
+    plain, private = pick(models, "rgb", head="arcface"), pick(models, "paper", eps=0.5, head="arcface")
+    found = _values(measure, plain, private)
+    if found is None:
         return Claim(text, "Tab. 1", UNMEASURED, f"The paper's largest drop in accuracy is {largest:.2f} points.")
-    plain, private = pairs
-    low, high = drop_ends(plain, private)
+    one, other, drop = found
     figures = (
-        f"RGB {rate(plain)}, DCTDP {rate(private)}: {100 * (plain.value - private.value):.1f} points "
-        f"({_ends(low, high)}). Small means at most {100 * _CLOSE:g} points; the paper's largest is {largest:.2f}."
+        f"RGB {rate(one)}, DCTDP {rate(other)}: {points_of(drop)}. "
+        f"Small means at most {100 * _CLOSE:g} points; the paper's largest is {largest:.2f}."
     )
-    if low is None or high is None:
+    if drop.low is None or drop.high is None:
         return Claim(text, "Tab. 1", UNDECIDED, figures)
-    return Claim(text, "Tab. 1", HOLDS if high <= _CLOSE else FAILS if low > _CLOSE else UNDECIDED, figures)
+    return Claim(text, "Tab. 1", HOLDS if drop.high <= _CLOSE else FAILS if drop.low > _CLOSE else UNDECIDED, figures)
 
 
 def _baselines(models: Sequence[Model], measure: Measure | None) -> Claim:
     text = "DCTDP at mean budget 0.5 is more accurate than PEEP, Cloak and InstaHide."
     private = pick(models, "paper", eps=0.5, head="arcface")
-    own = None if measure is None or private is None else measure.of(private)
     others = [m for m in models if m.kind in {"peep", "cloak", "instahide"}]
-    found = [(m, value) for m in others if measure is not None and (value := measure.of(m)) is not None]
-    if own is None or not found:
+    found = [(m, values) for m in others if (values := _values(measure, private, m)) is not None]
+    if not found:
         return Claim(text, "Tab. 1", UNMEASURED, "")
-    outcomes = [_above(own, value) for _, value in found]
+    outcomes = [_above(gap) for _, (_, _, gap) in found]
     missing = [k for k in ("peep", "cloak", "instahide") if k not in {m.kind for m, _ in found}]
     worst = FAILS if FAILS in outcomes else UNDECIDED if UNDECIDED in outcomes or missing else HOLDS
-    said = f"DCTDP {rate(own)}; " + "; ".join(f"{m.title} {rate(value)}" for m, value in found) + "."
+    said = f"DCTDP {rate(found[0][1][0])}; "
+    said += "; ".join(f"{m.title} {rate(value)}, {points_of(gap)}" for m, (_, value, gap) in found) + "."
     return Claim(text, "Tab. 1", worst, said + (f" Not measured: {', '.join(missing)}." if missing else ""))
 
 
@@ -215,17 +205,22 @@ def _more_budget(models: Sequence[Model], measure: Measure | None) -> Claim:
     found = _by_budget(models, measure)
     if len(found) < 2:
         return Claim(text, "Fig. 8", UNMEASURED, "")
-    said = "; ".join(f"budget {eps:g}: {rate(value)}" for eps, value in found) + "."
-    return Claim(text, "Fig. 8", _above(found[-1][1], found[0][1]), said + " The ends of the sweep decide.")
+    (_, least), (_, most) = found[0], found[-1]
+    values = _values(measure, most, least)
+    if measure is None or values is None:
+        return Claim(text, "Fig. 8", UNMEASURED, "")
+    said = "; ".join(f"budget {eps:g}: {rate(value)}" for eps, model in found if (value := measure.of(model))) + "."
+    said += f" The ends of the sweep decide: {points_of(values[2])}."
+    return Claim(text, "Fig. 8", _above(values[2]), said)
 
 
-def _by_budget(models: Sequence[Model], measure: Measure | None) -> list[tuple[float, Interval]]:
-    found: dict[float, Interval] = {}
+def _by_budget(models: Sequence[Model], measure: Measure | None) -> list[tuple[float, Model]]:
+    found: dict[float, Model] = {}
     for model in models:
         value = None if measure is None else measure.of(model)
         if model.variant == "paper" and model.head == "arcface" and model.eps is not None and value is not None:
-            found.setdefault(model.eps, value)
-    return sorted(found.items())
+            found.setdefault(model.eps, model)
+    return sorted(found.items(), key=lambda pair: pair[0])
 
 
 def _formal(models: Sequence[Model]) -> Claim:
@@ -266,7 +261,9 @@ def _compare(
     found = None if pair is None else _values(measure, *pair)
     if found is None:
         return Claim(text, where, UNMEASURED, "")
-    return Claim(text, where, _above(*found), f"{words[0]} {rate(found[0])}, {words[1]} {rate(found[1])}.")
+    one, other, gap = found
+    said = f"{words[0]} {rate(one)}, {words[1]} {rate(other)}: {points_of(gap)}."
+    return Claim(text, where, _above(gap), said)
 
 
 def _same_eps(models: Sequence[Model], first: str, second: str) -> tuple[Model, Model] | None:
@@ -277,24 +274,16 @@ def _same_eps(models: Sequence[Model], first: str, second: str) -> tuple[Model, 
     return None
 
 
-def _values(measure: Measure | None, *models: Model | None) -> tuple[Interval, Interval] | None:
-    found = [measure.of(m) for m in models if m is not None] if measure is not None else []
-    values = [value for value in found if value is not None]
-    return (values[0], values[1]) if len(values) == 2 else None
+def _values(
+    measure: Measure | None, first: Model | None, second: Model | None
+) -> tuple[Interval, Interval, Difference] | None:
+    if measure is None or first is None or second is None:
+        return None
+    one, other, gap = measure.of(first), measure.of(second), measure.difference(first, second)
+    return None if one is None or other is None or gap is None else (one, other, gap)
 
 
-def _above(a: Interval, b: Interval) -> str:
-    if a.low is None or a.high is None or b.low is None or b.high is None:
+def _above(gap: Difference) -> str:
+    if gap.low is None or gap.high is None:
         return UNDECIDED
-    return HOLDS if a.low > b.high else FAILS if a.high < b.low else UNDECIDED
-
-
-def drop_ends(plain: Interval, private: Interval) -> tuple[float | None, float | None]:
-    """Return the ends of a drop from the ends of two intervals: wider than an interval of paired differences."""
-    low = None if plain.low is None or private.high is None else plain.low - private.high
-    high = None if plain.high is None or private.low is None else plain.high - private.low
-    return low, high
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    return "no interval" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+    return HOLDS if gap.low > 0 else FAILS if gap.high < 0 else UNDECIDED

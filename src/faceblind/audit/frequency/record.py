@@ -110,13 +110,17 @@ class Model:
         """Return what a constant image reaches."""
         return interval_of((self.data.get("floor") or {}).get(metric))
 
-    def accuracy(self, name: str, protocol: str) -> Interval | None:
-        """Return accuracy or the like on a set, as a share, with the noise that its release has."""
+    def evaluated(self, name: str, protocol: str, far: float | None = None) -> Mapping[str, Any] | None:
+        """Return the row of a set, a protocol and a FAR, with the noise that its release has; None where not measured."""
         for row in self.rows("evaluation"):
             meant = row["noise"] or self.kind == "rgb" or self.variant == "clean"
-            if row["set"] == name and row["protocol"] == protocol and meant:
-                return interval_of(row, "accuracy")
+            if (row["set"], row["protocol"], row.get("far_target")) == (name, protocol, far) and meant:
+                return row
         return None
+
+    def accuracy(self, name: str, protocol: str) -> Interval | None:
+        """Return accuracy or the like on a set, as a share, with the noise that its release has."""
+        return interval_of(self.evaluated(name, protocol), "accuracy")
 
 
 def interval_of(row: Mapping[str, Any] | None, key: str = "mean") -> Interval | None:

@@ -73,4 +73,5 @@ def reidentify(
         to other people: chance).
     """
     found = match(recovered, identity, gallery, gallery_identity, far=far, seed=seed)
-    return found | {"original": point(original, identity, gallery, gallery_identity, far=far, seed=seed)}
+    true = point(original, identity, gallery, gallery_identity, far=far, seed=seed) | {"draws": None}
+    return found | {"original": true}

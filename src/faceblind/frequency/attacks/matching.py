@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from faceblind.frequency.evaluation.draws import digest_of
 from faceblind.frequency.evaluation.people import point_row
 from faceblind.measure import SubjectBootstrap, Threshold, operating_point, template_tail
 
@@ -26,14 +27,14 @@ def match(
     -------
     dict
         An operating point with its interval over people; the threshold is set on these people, where the attacker is
-        strongest. ``null`` is the same with every query given to another person: chance.
+        strongest. ``null`` is the same with every query given to another person: chance. ``draws`` are alike for all queries
+        of the same people, so that two attacks or two releases can be compared; see `faceblind.frequency.evaluation.draws`.
     """
     # Every query is said to show the next person.
     names, codes = np.unique(identity, return_inverse=True)
     shuffled = names[(codes + 1 + np.random.default_rng(seed).integers(0, max(names.size - 1, 1))) % names.size]
-    return point(queries, identity, gallery, gallery_identity, far=far, seed=seed) | {
-        "null": point(queries, shuffled, gallery, gallery_identity, far=far, seed=seed)
-    }
+    chance = point(queries, shuffled, gallery, gallery_identity, far=far, seed=seed) | {"draws": None}
+    return point(queries, identity, gallery, gallery_identity, far=far, seed=seed) | {"null": chance}
 
 
 def point(
@@ -45,7 +46,9 @@ def point(
     far: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the operating point alone."""
+    """Return the operating point alone, with its draws."""
     tail = template_tail(queries, identity, gallery, gallery_identity, far_max=far)
-    bootstrap = SubjectBootstrap.of(tail.subjects, rng=np.random.default_rng([seed, 0x1D]))
-    return point_row(operating_point(tail, Threshold.set_on(tail, far), bootstrap, frozen=False))
+    rng = np.random.default_rng([seed, 0x1D])
+    of = digest_of(rng, identity, gallery_identity)
+    bootstrap = SubjectBootstrap.of(tail.subjects, rng=rng)
+    return point_row(operating_point(tail, Threshold.set_on(tail, far), bootstrap, frozen=False), of)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError
+from faceblind.frequency.evaluation.draws import digest_of
 from faceblind.frequency.evaluation.ijb_files import listed_pairs
 from faceblind.frequency.evaluation.listed import ListedPairs
 from faceblind.frequency.evaluation.people import point_row
@@ -134,12 +135,17 @@ def evaluate_ijb(
     del parts
     listed = ListedPairs.of(scores, first, second, same, ids.size)
     tail = listed.tail(max(fars))
+    of = digest_of(rng, first, second, same)
     bootstrap = SubjectBootstrap.of(tail.subjects, draws=draws, rng=rng)
     rates: list[dict[str, Any]] = []
     for far in fars:
         point = operating_point(tail, Threshold.set_on(tail, far), bootstrap, frozen=False)
         rates.append(
-            {**point_row(point), "rule": "at most", "note": "people taken from the pairs said to be of one person"}
+            {
+                **point_row(point, of),
+                "rule": "at most",
+                "note": "people taken from the pairs said to be of one person",
+            }
         )
         tpr, fpr = listed.nearest(far)
         rates.append(

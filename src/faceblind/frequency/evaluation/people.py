@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError
+from faceblind.frequency.evaluation.draws import Draws, digest_of
 from faceblind.frequency.evaluation.tenfold import unit_rows
 from faceblind.measure.curve import det_curve
 from faceblind.measure.intervals import SubjectBootstrap
@@ -49,18 +50,20 @@ class PeopleEvaluation:
     eer : equal error rate
     auc : probability that a pair of one person scores above one of two people
     people : people measured, also those with one image
+    of : digest of the people and the draws; see `faceblind.frequency.evaluation.draws`
     """
 
     points: tuple[OperatingPoint, ...]
     eer: Rate
     auc: Rate
     people: int
+    of: str
 
     def rows(self, name: str, *, noise: bool) -> list[dict[str, Any]]:
         """Return the rows of the record for a set of this name, one for each target FAR."""
         return [
             {
-                **point_row(point),
+                **point_row(point, self.of),
                 "set": name,
                 "protocol": "people",
                 "noise": noise,
@@ -122,17 +125,20 @@ def evaluate_people(
     frozen = bool(thresholds)
     if not frozen:
         thresholds = [Threshold.set_on(tail, far) for far in fars]
+    of = digest_of(rng, labels)
     bootstrap = SubjectBootstrap.of(tail.subjects, draws=draws, rng=rng)
     return PeopleEvaluation(
         points=tuple(operating_point(tail, threshold, bootstrap, frozen=frozen) for threshold in thresholds),
         eer=_rate(det_curve(tail).eer, bootstrap.eer(tail), tail),
         auc=_auc(tail, bootstrap),
         people=tail.subjects,
+        of=of,
     )
 
 
-def point_row(point: OperatingPoint) -> dict[str, Any]:
-    """Return what the record says about an operating point."""
+def point_row(point: OperatingPoint, of: str) -> dict[str, Any]:
+    """Return what the record says about an operating point; `of` says whose draws are behind it, see `Draws`."""
+    drawn = Draws(point.base, point.effective, point.draws, of)
     return {
         "far_target": point.threshold.far,
         "far": point.far,
@@ -146,6 +152,7 @@ def point_row(point: OperatingPoint) -> dict[str, Any]:
         "people": point.people,
         "mated": point.mated,
         "nonmated": point.nonmated,
+        "draws": None if point.grade == "unsupported" else drawn.to_dict(),
     }
 
 

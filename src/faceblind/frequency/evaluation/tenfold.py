@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faceblind._errors import DataError
+from faceblind.frequency.evaluation.draws import Draws, digest_of
 from faceblind.frequency.evaluation.pairs import PairSet
 from faceblind.measure.limits import limits, variance_of
 
@@ -42,6 +43,8 @@ class TenFold:
     pairs : int
     people : int or None
     note : str
+    draws : Draws or None
+        The draws behind the interval, where it is over people; brought to its width.
     """
 
     accuracy: float
@@ -54,6 +57,7 @@ class TenFold:
     pairs: int
     people: int | None
     note: str
+    draws: Draws | None
 
     def rows(self, name: str, *, noise: bool) -> list[dict[str, Any]]:
         """Return the row of the record for a set of this name."""
@@ -72,6 +76,7 @@ class TenFold:
                 "folds": self.by_fold.tolist(),
                 "thresholds": self.thresholds.tolist(),
                 "note": self.note,
+                "draws": None if self.draws is None else self.draws.to_dict(),
             }
         ]
 
@@ -102,7 +107,7 @@ def tenfold(embeddings: NDArray[np.float32], pairs: PairSet, *, draws: int = 100
     by_fold, chosen = _accuracy(hits, sizes)
     accuracy = float(by_fold.mean())
     correct = pairs.same == (bins <= chosen[pairs.fold])
-    low, high, who, people = _interval(cells, pairs, accuracy, correct, draws, rng)
+    low, high, who, people, drawn = _interval(cells, pairs, accuracy, correct, draws, rng)
     return TenFold(
         accuracy=accuracy,
         std=float(by_fold.std()),
@@ -114,6 +119,7 @@ def tenfold(embeddings: NDArray[np.float32], pairs: PairSet, *, draws: int = 100
         pairs=len(pairs),
         people=people,
         note=pairs.note,
+        draws=drawn,
     )
 
 
@@ -181,10 +187,11 @@ def _interval(
     correct: NDArray[np.bool_],
     draws: int,
     rng: np.random.Generator,
-) -> tuple[float, float, str, int | None]:
+) -> tuple[float, float, str, int | None, Draws | None]:
     n = len(pairs)
     if pairs.people is None:
-        return *limits(accuracy, accuracy * (1 - accuracy) / n, n), "pairs", None
+        return *limits(accuracy, accuracy * (1 - accuracy) / n, n), "pairs", None, None
+    of = digest_of(rng, pairs.first, pairs.second, pairs.same, pairs.fold, pairs.people)
     ends = np.stack([pairs.first, pairs.second], axis=1)
     _, codes = np.unique(pairs.people[ends], return_inverse=True)
     a, b = codes.reshape(ends.shape).T
@@ -203,7 +210,9 @@ def _interval(
     wanted = _dyadic_variance(np.asarray(correct - accuracy, dtype=np.float64), a, b, people)
     share = min(1.0, wanted / max(variance_of(fixed, people), 1e-300))
     spread = variance_of(drawn, people) * share
-    return *limits(accuracy, spread, _rests_on(accuracy, spread, a, b, people)), "people", people
+    rests = _rests_on(accuracy, spread, a, b, people)
+    kept = Draws(accuracy, rests, accuracy + np.sqrt(share) * (drawn - accuracy), of)
+    return *limits(accuracy, spread, rests), "people", people, kept
 
 
 def _rests_on(accuracy: float, spread: float, a: NDArray[np.int64], b: NDArray[np.int64], people: int) -> float:
