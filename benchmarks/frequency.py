@@ -10,7 +10,6 @@ budget; accuracy of networks trained on so few faces is low, and the comparison 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -21,13 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+from frequency_tables import tables
 from recording import record
 
 OUT = Path("frequency-out")
 EACH, EPOCHS, SEED = 8, 8, 1337
 PEOPLE, PUBLIC = 40, 400
-IN_FULL = ("dctdp-0.5", "dctdp-official-0.5")
-"""Variants whose attacks are all listed."""
 VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "dctdp-0.5": ("dctdp", {"eps_mean": 0.5}, {}),
     "dctdp-uniform-0.5": ("dctdp-uniform", {"eps_mean": 0.5}, {}),
@@ -135,118 +133,6 @@ def measure_one(name: str, out: Path) -> None:
     attack_model(out / name, out / "faces", judge=judge, people=PEOPLE, each=2, public=PUBLIC)
 
 
-def tables(out: Path) -> str:
-    """Return what was measured as Markdown."""
-    found = {}
-    for name in VARIANTS:
-        path = out / name / "record.json"
-        if path.exists():
-            found[name] = json.loads(path.read_text())["models"][0]
-    lines = [
-        f"{len(found)} variants, IR-18 of width 16 on 64 x 64 faces, {EPOCHS} epochs, seed {SEED}, one run each; noise on; 95 % intervals",
-        "draw people. TAR is of the test people, re-identification of recovered faces (EdgeFace-XS) at FAR 1e-2.",
-        "",
-        "| variant | training accuracy | 10-fold accuracy | TAR at FAR 1e-2 | clearest attack by PSNR | dB | floor dB | re-identified by the best attack | true photographs |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, model in found.items():
-        log = json.loads((out / name / "training.json").read_text())["log"]
-        rows = model["evaluation"]
-        ten = next((r for r in rows if r["protocol"] == "tenfold"), None)
-        tar = next((r for r in rows if r["protocol"] == "people" and r["far_target"] == 1e-2), None)
-        attacks = [a for a in model.get("attacks", []) if "true photograph" not in a["holds"]]
-        best = max(attacks, key=lambda a: a["psnr"]["mean"], default=None)
-        reid = max((a for a in attacks if a["reid"]), key=lambda a: a["reid"]["tar"], default=None)
-        cells = [
-            name,
-            f"{log[-1]['accuracy']:.1%}" if log else "not trained",
-            interval(ten, "accuracy") if ten else "not measured",
-            interval(tar, "tar") if tar else "not measured",
-            best["attack"] if best else "not measured",
-            f"{best['psnr']['mean']:.1f} ({best['psnr']['low']:.1f} to {best['psnr']['high']:.1f})" if best else "",
-            f"{model['floor']['psnr']['mean']:.1f}" if best else "",
-            f"{interval(reid['reid'], 'tar')} ({reid['attack']}; chance {reid['reid']['null']['tar']:.1%})"
-            if reid
-            else "",
-            interval(reid["reid"]["original"], "tar") if reid else "",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *linkage_lines(found)]
-    lines += ["", *attack_lines(found)]
-    for name, model in found.items():
-        if not model.get("attacks") or name not in IN_FULL:
-            continue
-        lines += [
-            "",
-            f"{name}:",
-            "",
-            "| attack | PSNR | SSIM | similarity | re-identified at FAR 1e-2 |",
-            "|---|---|---|---|---|",
-        ]
-        for a in model["attacks"]:
-            psnr, sim = a["psnr"], a["similarity"]
-            lines.append(
-                f"| {a['title']} | {psnr['mean']:.1f} ({psnr['low']:.1f} to {psnr['high']:.1f}) | {a['ssim']['mean']:.2f} | "
-                f"{sim['mean']:.2f} | {interval(a['reid'], 'tar')} |"
-            )
-    return "\n".join(lines)
-
-
-def attack_lines(found: dict[str, dict]) -> list[str]:
-    """Return what the main attacks reach on every variant."""
-    shown = {
-        "idct-zero": "inverse DCT, DC zero",
-        "look": "looking at it",
-        "lsq": "least squares",
-        "lsq-average-16": "least squares, 16 releases",
-        "unet": "U-Net",
-        "unet-lsq": "U-Net behind least squares",
-    }
-    lines = [
-        "Attacks: PSNR in dB, and re-identification at FAR 1e-2 of what they recover.",
-        "",
-        "| variant | " + " | ".join(shown.values()) + " |",
-        "|---|" + "---|" * len(shown),
-    ]
-    for name, model in found.items():
-        by_name = {attack["attack"]: attack for attack in model.get("attacks") or []}
-        cells = [name]
-        for attack in shown:
-            row = by_name.get(attack)
-            cells.append(f"{row['psnr']['mean']:.1f}; {interval(row['reid'], 'tar')}" if row else "")
-        if by_name:
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def linkage_lines(found: dict[str, dict]) -> list[str]:
-    """Return how well releases are linked: by the best attacker in each space and gallery, chosen by what it reaches."""
-    lines = [
-        "Linkage of releases, TAR at FAR 1e-2 of the best of cosine, ridge, LDA and WCCN (chance beside it):",
-        "",
-        "| variant | released tensor, other releases | released tensor, photographs | embedding, other releases | embedding, photographs |",
-        "|---|---|---|---|---|",
-    ]
-    for name, model in found.items():
-        rows = model.get("linkage") or []
-        cells = [name]
-        for space in ("released tensor", "the recogniser's embedding"):
-            for gallery in ("other releases", "photographs, without noise"):
-                some = [row for row in rows if (row["space"], row["gallery"]) == (space, gallery)]
-                best = max(some, key=lambda row: row["tar"], default=None)
-                cells.append(
-                    f"{interval(best, 'tar')} ({best['attacker']}; {best['null']['tar']:.1%})" if best else "no noise"
-                )
-        if rows:
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def interval(row, key: str) -> str:
-    """Say a rate with its interval."""
-    return f"{row[key]:.1%} ({row['low']:.1%} to {row['high']:.1%})"
-
-
 def main() -> None:
     """Run a stage."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -264,7 +150,10 @@ def main() -> None:
             measure_one(name, given.out)
         return
     if given.stage == "record":
-        record("DCTDP on real faces", tables(given.out))
+        record(
+            "DCTDP on real faces",
+            f"IR-18 of width 16 on 64 x 64 faces, {EPOCHS} epochs, seed {SEED}, one run each.\n\n{tables(given.out, list(VARIANTS))}",
+        )
         return
     step, made = ("one", "training.json") if given.stage == "train" else ("measure-one", "attacks.json")
     todo = [name for name in names if not (given.out / name / made).exists()]

@@ -1,0 +1,176 @@
+"""The tables of the trial of DCTDP on real faces, from the model folders that it left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from faceblind.frequency.evaluation.draws import compared
+from faceblind.measure import holm
+
+IN_FULL = ("dctdp-0.5", "dctdp-official-0.5")
+"""Variants whose attacks are all listed."""
+QUESTIONS = (
+    ("dct-clean", "rgb-arcface", "the transform without noise"),
+    ("dctdp-20", "dct-clean", "noise, budget 20"),
+    ("dctdp-20", "dctdp-uniform-20", "learned budgets, not equal ones"),
+    ("dctdp-uniform-20", "clean-uniform-20", "training under the noise, not noise put on afterwards"),
+    ("dctdp-20", "dctdp-dc-20", "DC dropped, not kept"),
+    ("warm-4", "rgb-arcface", "DCTDP at 4, trained in two steps"),
+    ("warm-4", "dctdp-20", "budget 4, not 20"),
+    ("dctdp-official-0.5", "rgb-arcface", "the published code"),
+    ("dctdp-0.5", "rgb-arcface", "DCTDP at 0.5"),
+    ("dctdp-0.5", "dctdp-uniform-0.5", "learned budgets, not equal ones"),
+    ("dctdp-0.5", "peep-5", "DCTDP or PEEP"),
+    ("dctdp-0.5", "cloak-100", "DCTDP or Cloak"),
+    ("dctdp-0.5", "instahide-2", "DCTDP or InstaHide"),
+    ("rgb-cosface", "rgb-arcface", "CosFace, not ArcFace"),
+    ("rgb-noise-0.5", "dctdp-0.5", "noise on pixels, not on frequencies"),
+)
+"""Two variants each, and what tells them apart."""
+
+
+def tables(out: Path, names: list[str]) -> str:
+    """Return what was measured as Markdown."""
+    found = {}
+    for name in names:
+        path = out / name / "record.json"
+        if path.exists():
+            found[name] = json.loads(path.read_text())["models"][0]
+    lines = [
+        f"{len(found)} variants; noise on; 95 % intervals draw people. TAR is of the test people, re-identification of recovered faces (EdgeFace-XS) at FAR 1e-2.",
+        "",
+        "| variant | training accuracy | 10-fold accuracy | TAR at FAR 1e-2 | clearest attack by PSNR | dB | floor dB | re-identified by the best attack | true photographs |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, model in found.items():
+        log = json.loads((out / name / "training.json").read_text())["log"]
+        rows = model["evaluation"]
+        ten = next((r for r in rows if r["protocol"] == "tenfold"), None)
+        tar = next((r for r in rows if r["protocol"] == "people" and r["far_target"] == 1e-2), None)
+        attacks = [a for a in model.get("attacks", []) if "true photograph" not in a["holds"]]
+        best = max(attacks, key=lambda a: a["psnr"]["mean"], default=None)
+        reid = max((a for a in attacks if a["reid"]), key=lambda a: a["reid"]["tar"], default=None)
+        cells = [
+            name,
+            f"{log[-1]['accuracy']:.1%}" if log else "not trained",
+            interval(ten, "accuracy") if ten else "not measured",
+            interval(tar, "tar") if tar else "not measured",
+            best["attack"] if best else "not measured",
+            f"{best['psnr']['mean']:.1f} ({best['psnr']['low']:.1f} to {best['psnr']['high']:.1f})" if best else "",
+            f"{model['floor']['psnr']['mean']:.1f}" if best else "",
+            f"{interval(reid['reid'], 'tar')} ({reid['attack']}; chance {reid['reid']['null']['tar']:.1%})"
+            if reid
+            else "",
+            interval(reid["reid"]["original"], "tar") if reid else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *difference_lines(found)]
+    lines += ["", *linkage_lines(found)]
+    lines += ["", *attack_lines(found)]
+    for name, model in found.items():
+        if not model.get("attacks") or name not in IN_FULL:
+            continue
+        lines += [
+            "",
+            f"{name}:",
+            "",
+            "| attack | PSNR | SSIM | similarity | re-identified at FAR 1e-2 |",
+            "|---|---|---|---|---|",
+        ]
+        for a in model["attacks"]:
+            psnr, sim = a["psnr"], a["similarity"]
+            lines.append(
+                f"| {a['title']} | {psnr['mean']:.1f} ({psnr['low']:.1f} to {psnr['high']:.1f}) | {a['ssim']['mean']:.2f} | "
+                f"{sim['mean']:.2f} | {interval(a['reid'], 'tar')} |"
+            )
+    return "\n".join(lines)
+
+
+def difference_lines(found: dict[str, dict]) -> list[str]:
+    """Return how variants differ on the same people, draw by draw; p-values two-sided, Holm's correction over the table."""
+    made, p_values = [], []
+    for first, second, what in QUESTIONS:
+        if first not in found or second not in found:
+            continue
+        pairs = []
+        for protocol, far in (("tenfold", None), ("people", 1e-2)):
+            rows = [row_of(found[name], protocol, far) for name in (first, second)]
+            pairs += [compared(*rows), compared(*rows[::-1])] if None not in rows else [None]
+        if None not in pairs:
+            accuracy, _, tar, turned = pairs
+            made.append((first, second, what, accuracy, tar))
+            p_values.append(min(1.0, 2 * min(tar.p_value, turned.p_value)))
+    adjusted = holm(p_values).adjusted if made else ()
+    lines = [
+        "Differences in paired draws of the same people, in points; p of the TAR, Holm's correction over the table:",
+        "",
+        "| what differs | first | second | 10-fold accuracy | TAR at FAR 1e-2 | p |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (first, second, what, accuracy, tar), p in zip(made, adjusted, strict=True):
+        cells = [f"{100 * d.difference:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})" for d in (accuracy, tar)]
+        lines.append("| " + " | ".join([what, first, second, *cells, f"{p:.3f}"]) + " |")
+    return lines
+
+
+def row_of(model: dict, protocol: str, far: float | None) -> dict[str, Any] | None:
+    """Return what was measured of the test people by a protocol at a FAR."""
+    rows = model["evaluation"]
+    return next((r for r in rows if r["protocol"] == protocol and r.get("far_target") == far and r.get("draws")), None)
+
+
+def attack_lines(found: dict[str, dict]) -> list[str]:
+    """Return what the main attacks reach on every variant."""
+    shown = {
+        "idct-zero": "inverse DCT, DC zero",
+        "look": "looking at it",
+        "lsq": "least squares",
+        "lsq-average-16": "least squares, 16 releases",
+        "unet": "U-Net",
+        "unet-lsq": "U-Net behind least squares",
+    }
+    lines = [
+        "Attacks: PSNR in dB, and re-identification at FAR 1e-2 of what they recover.",
+        "",
+        "| variant | " + " | ".join(shown.values()) + " |",
+        "|---|" + "---|" * len(shown),
+    ]
+    for name, model in found.items():
+        by_name = {attack["attack"]: attack for attack in model.get("attacks") or []}
+        cells = [name]
+        for attack in shown:
+            row = by_name.get(attack)
+            cells.append(f"{row['psnr']['mean']:.1f}; {interval(row['reid'], 'tar')}" if row else "")
+        if by_name:
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def linkage_lines(found: dict[str, dict]) -> list[str]:
+    """Return how well releases are linked: by the best attacker in each space and gallery, chosen by what it reaches."""
+    lines = [
+        "Linkage of releases, TAR at FAR 1e-2 of the best of cosine, ridge, LDA and WCCN (chance beside it):",
+        "",
+        "| variant | released tensor, other releases | released tensor, photographs | embedding, other releases | embedding, photographs |",
+        "|---|---|---|---|---|",
+    ]
+    for name, model in found.items():
+        rows = model.get("linkage") or []
+        cells = [name]
+        for space in ("released tensor", "the recogniser's embedding"):
+            for gallery in ("other releases", "photographs, without noise"):
+                some = [row for row in rows if (row["space"], row["gallery"]) == (space, gallery)]
+                best = max(some, key=lambda row: row["tar"], default=None)
+                cells.append(
+                    f"{interval(best, 'tar')} ({best['attacker']}; {best['null']['tar']:.1%})" if best else "no noise"
+                )
+        if rows:
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def interval(row, key: str) -> str:
+    """Say a rate with its interval."""
+    return f"{row[key]:.1%} ({row['low']:.1%} to {row['high']:.1%})"
