@@ -42,6 +42,9 @@ VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "dctdp-dc-20": ("dctdp-dc", {"eps_mean": 20.0}, {}),
     "dctdp-20": ("dctdp", {"eps_mean": 20.0}, {}),
     "dctdp-uniform-20": ("dctdp-uniform", {"eps_mean": 20.0}, {}),
+    # The same with other weights to begin with, another order of faces and other noise; the people are the same.
+    "dctdp-20-again": ("dctdp", {"eps_mean": 20.0}, {"seed": 2}),
+    "dctdp-uniform-20-again": ("dctdp-uniform", {"eps_mean": 20.0}, {"seed": 2}),
     "dctdp-1": ("dctdp", {"eps_mean": 1.0}, {}),
     "dctdp-2": ("dctdp", {"eps_mean": 2.0}, {}),
     "dctdp-uniform-100": ("dctdp-uniform", {"eps_mean": 100.0}, {}),

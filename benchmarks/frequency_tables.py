@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from faceblind.frequency.evaluation.draws import compared
+import numpy as np
+
+from faceblind.frequency.evaluation.draws import Draws, compared
 from faceblind.measure import holm
 
 IN_FULL = ("dctdp-0.5", "dctdp-official-0.5")
@@ -15,6 +17,9 @@ QUESTIONS = (
     ("dct-clean", "rgb-arcface", "the transform without noise"),
     ("dctdp-20", "dct-clean", "noise, budget 20"),
     ("dctdp-20", "dctdp-uniform-20", "learned budgets, not equal ones"),
+    ("dctdp-20-again", "dctdp-uniform-20-again", "the same, trained again"),
+    ("dctdp-20 and again", "dctdp-uniform-20 and again", "the same, mean of both"),
+    ("dctdp-20", "dctdp-20-again", "nothing: trained again"),
     ("dctdp-uniform-20", "clean-uniform-20", "training under the noise, not noise put on afterwards"),
     ("dctdp-20", "dctdp-dc-20", "DC dropped, not kept"),
     ("warm-4", "rgb-arcface", "DCTDP at 4, trained in two steps"),
@@ -101,11 +106,11 @@ def difference_lines(found: dict[str, dict]) -> list[str]:
     """Return how variants differ on the same people, draw by draw; p-values two-sided, Holm's correction over the table."""
     made, p_values = [], []
     for first, second, what in QUESTIONS:
-        if first not in found or second not in found:
+        if not {name for both in (first, second) for name in runs_of(both)} <= found.keys():
             continue
         pairs = []
         for protocol, far in (("tenfold", None), ("people", 1e-2)):
-            rows = [row_of(found[name], protocol, far) for name in (first, second)]
+            rows = [mean_of([row_of(found[name], protocol, far) for name in runs_of(both)]) for both in (first, second)]
             pairs += [compared(*rows), compared(*rows[::-1])] if None not in rows else [None]
         if None not in pairs:
             accuracy, _, tar, turned = pairs
@@ -122,6 +127,26 @@ def difference_lines(found: dict[str, dict]) -> list[str]:
         cells = [f"{100 * d.difference:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})" for d in (accuracy, tar)]
         lines.append("| " + " | ".join([what, first, second, *cells, f"{p:.3f}"]) + " |")
     return lines
+
+
+def runs_of(name: str) -> list[str]:
+    """Return the variants behind a name: ``X and again`` is two runs of X."""
+    one, again, _ = name.partition(" and again")
+    return [one, f"{one}-again"] if again else [name]
+
+
+def mean_of(rows: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the mean of runs within each draw of people."""
+    if None in rows:
+        return None
+    draws = [Draws.from_dict(row["draws"]) for row in rows]
+    mean = Draws(
+        float(np.mean([d.base for d in draws])),
+        min(d.people for d in draws),
+        np.mean([d.values for d in draws], axis=0),
+        draws[0].of,
+    )
+    return {"draws": mean.to_dict()}
 
 
 def recovered_lines(found: dict[str, dict]) -> list[str]:
