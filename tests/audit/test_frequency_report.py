@@ -219,6 +219,12 @@ def test_claims_follow_the_intervals() -> None:
     assert outcome([model("l", accuracy=0.8), equal], "Learned budgets") == HOLDS
     assert outcome([model("l", accuracy=0.7), equal], "Learned budgets") == FAILS
     assert outcome([model("l", accuracy=0.755), equal], "Learned budgets") == UNDECIDED
+    rich, rich_equal = (
+        model(f"rich{value}", config={"eps_mean": 20.0} | more, accuracy=value)
+        for value, more in ((0.9, {}), (0.85, {"budgets": "uniform"}))
+    )
+    assert outcome([model("l", accuracy=0.755), equal, rich, rich_equal], "Learned budgets") == HOLDS
+    assert outcome([model("l", accuracy=0.7), equal, rich, rich_equal], "Learned budgets") == FAILS
     # budgets of another mean are no control
     other = model("other", config={"budgets": "uniform", "eps_mean": 4.0}, accuracy=0.7)
     assert outcome([model("l", accuracy=0.8), other], "Learned budgets") == UNMEASURED
@@ -250,6 +256,30 @@ def test_paired_draws_settle_what_two_intervals_leave_open() -> None:
     assert (gap["model"], gap["unit"]) == ("l", "share, paired")
     assert float(gap["value"]) == pytest.approx(-0.01)
     assert float(gap["high"]) < 0
+
+
+def test_noise_put_on_afterwards_is_no_training_under_noise() -> None:
+    learned, equal = model("l", accuracy=0.8), model("e", config={"budgets": "uniform"}, accuracy=0.75)
+    put_on = model("p", config={"budgets": "uniform"}, accuracy=0.2)
+    put_on |= {"training": put_on["training"] | {"started_from": "a" * 64}, "recipe": {"head": "arcface", "epochs": 0}}
+    longer = copy.deepcopy(equal) | {"name": "longer", "recipe": {"head": "arcface", "epochs": 8}}
+    longer["training"]["started_from"] = "b" * 64
+    assert [of(m).variant for m in (learned, equal, put_on, longer)] == ["paper", "equal", "put-on", "equal"]
+    assert [of(m).continued for m in (learned, equal, put_on, longer)] == [False, False, True, True]
+    # neither is the control of a network that was trained as long and under the noise
+    assert outcome([learned, put_on], "Learned budgets") == UNMEASURED
+    assert outcome([learned, longer], "Learned budgets") == UNMEASURED
+    assert outcome([learned, put_on, equal], "Learned budgets") == HOLDS
+    rgb = model("rgb", kind="rgb", accuracy=0.9)
+    text = render_report([of(m) for m in (rgb, learned, put_on, longer)])
+    assert "noise put on a network not trained under it, ours on" in text
+    assert "equal budgets, trained on from other weights, ours on" in text
+    # a sweep is of one recipe
+    rich = model("r", config={"eps_mean": 20.0}, accuracy=0.9)
+    warm = model("w", config={"eps_mean": 100.0}, accuracy=0.1)
+    warm["training"]["started_from"] = "c" * 64
+    assert outcome([learned, rich, warm], "A larger budget") == HOLDS
+    assert outcome([learned, warm], "A larger budget") == FAILS
 
 
 def test_claims_about_attacks() -> None:

@@ -209,4 +209,9 @@ def test_budgets_are_learnt_where_the_loss_looks():
 )
 def test_titles_tell_variants_apart(name, title):
     kind, config = preset(name)
-    assert title_of({"release": kind, "config": config, "head": "arcface"}) == title
+    recipe = {"release": kind, "config": config, "head": "arcface", "epochs": 8}
+    assert title_of(recipe) == title
+    assert title_of(recipe, continued=True) == f"{title}, trained on"
+    assert (
+        title_of(recipe | {"epochs": 0}, continued=True) == f"{title}, put on a network that was not trained under it"
+    )

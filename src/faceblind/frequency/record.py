@@ -90,7 +90,7 @@ def model_record(folder: Path) -> dict[str, Any]:
     rows = [row for row in _optional(folder / EVALUATION, []) if row.get("model") == model]
     return {
         "name": folder.name,
-        "title": title_of(recipe),
+        "title": title_of(recipe, continued=training.get("started_from") is not None),
         "kind": recipe["release"],
         "config": recipe["config"],
         "recipe": recipe,
@@ -108,8 +108,15 @@ def write_record(folder: Path) -> Path:
     return path
 
 
-def title_of(recipe: dict[str, Any]) -> str:
-    """Name a model in words: mechanism, what was changed, budget, head."""
+def title_of(recipe: dict[str, Any], *, continued: bool = False) -> str:
+    """Name a model in words: mechanism, what was changed, budget, head, and whether its training went on from another."""
+    title = _title(recipe)
+    if not continued:
+        return title
+    return f"{title}, trained on" if recipe["epochs"] else f"{title}, put on a network that was not trained under it"
+
+
+def _title(recipe: dict[str, Any]) -> str:
     config = recipe["config"]
     head = {"arcface": "ArcFace", "cosface": "CosFace"}.get(recipe["head"], recipe["head"])
     if recipe["release"] != "dctdp":

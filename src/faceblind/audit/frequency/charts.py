@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from markupsafe import Markup
@@ -29,6 +29,7 @@ LOOKS: Final[dict[str, tuple[str, Look]]] = {
     "paper": ("DCTDP, learned budgets", Look("c-isp", "", "square")),
     "equal": ("equal budgets", Look("c-raw", "6 4", "circle")),
     "official": ("the published code", Look("c-planted", "4 2 1 2", "star")),
+    "put-on": ("noise put on a network not trained under it", Look("c-raw", "1.5 3", "down")),
     "pixels": ("noise on RGB, no transform", Look("c-random", "7 3", "triangle")),
     "dc": ("DC kept", Look("c-pca", "2 2.5", "diamond")),
     "ones": ("ranges of one", Look("c-other1", "5 5", "plus")),
@@ -65,12 +66,12 @@ def look_of(model: Model) -> tuple[str, Look]:
 def budget_chart(models: Sequence[Model], measure: Measure | None) -> Chart:
     """Draw the accuracy drop against RGB ArcFace by mean budget; the paper's five sets as thin lines."""
     plain = pick(models, "rgb", head="arcface")
-    series: dict[str, list[tuple[float, Interval]]] = {}
+    series: dict[tuple[str, Look], list[tuple[float, Interval]]] = {}
     for model in models:
         drop = None if measure is None or plain is None else measure.difference(plain, model)
         # Only budgets of one kind share an axis: PEEP's is of a whole image.
         if drop is not None and model.eps is not None and model.head in {"", "arcface"}:
-            series.setdefault(model.variant, []).append((model.eps, drop.scaled(100)))
+            series.setdefault(_family(model), []).append((model.eps, drop.scaled(100)))
     budgets = [*FIG8_BUDGETS, *(eps for found in series.values() for eps, _ in found)]
     drops = [end for found in series.values() for _, d in found for end in (d.value, d.low, d.high) if end is not None]
     drops += [d for printed in FIG8_DROP.values() for d in printed]
@@ -86,8 +87,7 @@ def budget_chart(models: Sequence[Model], measure: Measure | None) -> Chart:
             "the paper's Fig. 8, read off: five sets, single runs without intervals",
         )
     ]
-    for place, (variant, found) in enumerate(series.items()):
-        words, style = LOOKS.get(variant, _OTHER)
+    for place, ((words, style), found) in enumerate(series.items()):
         found.sort(key=lambda pair: pair[0])
         # Models of one budget stand side by side, not on top of each other.
         beside = 1.09 ** (place - (len(series) - 1) / 2)
@@ -99,7 +99,7 @@ def budget_chart(models: Sequence[Model], measure: Measure | None) -> Chart:
         ]
         legend.append(Key(svg.swatch(style.css, style.dash, style.marker), f"{words}, ours on {_set(measure)}"))
     desc = "; ".join(
-        f"{LOOKS.get(v, _OTHER)[0]} at {eps:g}: {d.value:.1f} points" for v, found in series.items() for eps, d in found
+        f"{words} at {eps:g}: {d.value:.1f} points" for (words, _), found in series.items() for eps, d in found
     )
     plot = svg.figure(
         "budget",
@@ -116,6 +116,14 @@ def budget_chart(models: Sequence[Model], measure: Measure | None) -> Chart:
         *drawn,
     )
     return Chart(plot, tuple(legend))
+
+
+def _family(model: Model) -> tuple[str, Look]:
+    """Return `look_of`, apart for models whose training went on from another's: they were trained longer."""
+    words, look = look_of(model)
+    if not model.continued or model.variant == "put-on":
+        return words, look
+    return f"{words}, trained on from other weights", replace(look, dash="1 4")
 
 
 def recovery_chart(models: Sequence[Model], measure: Measure | None) -> Chart:

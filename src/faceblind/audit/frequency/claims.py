@@ -215,7 +215,11 @@ def _more_budget(models: Sequence[Model], measure: Measure | None) -> Claim:
 
 
 def _by_budget(models: Sequence[Model], measure: Measure | None) -> list[tuple[float, Model]]:
+    """Return the sweep of one recipe: models that went on from others' weights are in it only if there is no other sweep."""
     found: dict[float, Model] = {}
+    fresh = [m for m in models if not m.continued]
+    if len({m.eps for m in fresh if m.variant == "paper"}) > 1:
+        models = fresh
     for model in models:
         value = None if measure is None else measure.of(model)
         if model.variant == "paper" and model.head == "arcface" and model.eps is not None and value is not None:
@@ -256,22 +260,33 @@ def _independent(models: Sequence[Model]) -> Claim:
 
 
 def _compare(
-    text: str, where: str, measure: Measure | None, pair: tuple[Model, Model] | None, words: tuple[str, str]
+    text: str,
+    where: str,
+    measure: Measure | None,
+    pairs: Sequence[tuple[Model, Model]],
+    words: tuple[str, str],
 ) -> Claim:
-    found = None if pair is None else _values(measure, *pair)
-    if found is None:
+    found = [(pair[0], values) for pair in pairs if (values := _values(measure, *pair)) is not None]
+    if not found:
         return Claim(text, where, UNMEASURED, "")
-    one, other, gap = found
-    said = f"{words[0]} {rate(one)}, {words[1]} {rate(other)}: {points_of(gap)}."
-    return Claim(text, where, _above(gap), said)
+    outcomes = [_above(gap) for _, (_, _, gap) in found]
+    said = "; ".join(
+        f"mean budget {model.eps:g}: {words[0]} {rate(one)}, {words[1]} {rate(other)}, {points_of(gap)}"
+        for model, (one, other, gap) in found
+    )
+    return Claim(text, where, next((o for o in (FAILS, HOLDS) if o in outcomes), UNDECIDED), f"{said}.")
 
 
-def _same_eps(models: Sequence[Model], first: str, second: str) -> tuple[Model, Model] | None:
+def _same_eps(models: Sequence[Model], first: str, second: str) -> list[tuple[Model, Model]]:
+    """Return a pair of two variants for each budget and head that both were trained with."""
+    found: dict[tuple[float | None, str, bool], tuple[Model, Model]] = {}
     for model in models:
-        other = pick(models, second, eps=model.eps, head=model.head) if model.variant == first else None
+        # Who was trained longer, from another model's weights, is compared with one that was too.
+        like = [m for m in models if m.continued == model.continued]
+        other = pick(like, second, eps=model.eps, head=model.head) if model.variant == first else None
         if other is not None:
-            return model, other
-    return None
+            found.setdefault((model.eps, model.head, model.continued), (model, other))
+    return list(found.values())
 
 
 def _values(

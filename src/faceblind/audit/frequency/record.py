@@ -81,13 +81,22 @@ class Model:
         return float(self.config.get("eps_mean", 0.5)) if self.noisy else None
 
     @property
+    def continued(self) -> bool:
+        """Whether training began with another model's weights."""
+        return (self.data.get("training") or {}).get("started_from") is not None
+
+    @property
     def variant(self) -> str:
-        """Return what kind of DCTDP it is: paper, equal, official, pixels, dc, ones or clean; else the kind of release."""
+        """Return what kind of DCTDP it is: paper, equal, official, pixels, dc, ones, clean or put-on; else the kind of release.
+
+        Noise that is put on a network without any training under it (no epochs) is a kind of its own, whatever the noise.
+        """
         if self.kind != "dctdp":
             return self.kind
         given = self.config
         for name, applies in (
             ("clean", not given.get("noise", True)),
+            ("put-on", self.continued and (self.data.get("recipe") or {}).get("epochs") == 0),
             ("official", given.get("official", False)),
             ("pixels", not given.get("frequency", True)),
             ("dc", given.get("keep_dc", False)),

@@ -134,7 +134,20 @@ def gallery_of(model: Model) -> Gallery | None:
 
 def _order(model: Model) -> tuple[int, float, str]:
     """Put RGB first, then the paper's system by budget, its variants, and the baselines."""
-    order = ["rgb", "paper", "equal", "official", "ones", "dc", "pixels", "clean", "peep", "cloak", "instahide"]
+    order = [
+        "rgb",
+        "paper",
+        "equal",
+        "put-on",
+        "official",
+        "ones",
+        "dc",
+        "pixels",
+        "clean",
+        "peep",
+        "cloak",
+        "instahide",
+    ]
     place = order.index(model.variant) if model.variant in order else len(order)
     return place, model.eps or 0.0, model.name
 

@@ -19,6 +19,7 @@ from faceblind.audit.frequency.verdict import best_attack, holds_colour, holds_p
 _VARIANTS: Final = {
     "paper": "as in the paper: learned budgets, calibrated ranges",
     "equal": "equal budgets, trained under noise",
+    "put-on": "noise put on a network that was not trained under it",
     "pixels": "no frequency transform: noise on RGB pixels",
     "dc": "DC kept",
     "ones": "learned budgets, all ranges taken to be one",
