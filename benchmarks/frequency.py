@@ -50,6 +50,7 @@ VARIANTS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "dctdp-uniform-100": ("dctdp-uniform", {"eps_mean": 100.0}, {}),
     # The paper's own ablation: equal noise on a network that never saw noise. It is not trained any further.
     "clean-uniform-0.5": ("dctdp-uniform", {"eps_mean": 0.5}, {"epochs": 0}),
+    "clean-uniform-4": ("dctdp-uniform", {"eps_mean": 4.0}, {"epochs": 0}),
     "clean-uniform-20": ("dctdp-uniform", {"eps_mean": 20.0}, {"epochs": 0}),
     "clean-uniform-100": ("dctdp-uniform", {"eps_mean": 100.0}, {"epochs": 0}),
     # Noise that a new network learns nothing under, on one that has learnt under less.

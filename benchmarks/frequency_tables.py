@@ -23,7 +23,8 @@ QUESTIONS = (
     ("dctdp-uniform-20", "clean-uniform-20", "training under the noise, not noise put on afterwards"),
     ("dctdp-20", "dctdp-dc-20", "DC dropped, not kept"),
     ("warm-4", "rgb-arcface", "DCTDP at 4, trained in two steps"),
-    ("warm-4", "dctdp-20", "budget 4, not 20"),
+    ("warm-4", "dctdp-20", "budget 4, not 20; trained longer"),
+    ("warm-4", "clean-uniform-4", "learned under the noise, not equal and put on afterwards"),
     ("dctdp-official-0.5", "rgb-arcface", "the published code"),
     ("dctdp-0.5", "rgb-arcface", "DCTDP at 0.5"),
     ("dctdp-0.5", "dctdp-uniform-0.5", "learned budgets, not equal ones"),
@@ -36,6 +37,8 @@ QUESTIONS = (
 """Two variants each, and what tells them apart."""
 RECOVERED = (
     ("dctdp-20", "warm-4", "lsq"),
+    ("warm-4", "clean-uniform-4", "lsq"),
+    ("warm-4", "clean-uniform-4", "unet"),
     ("warm-4", "dctdp-0.5", "lsq"),
     ("dctdp-0.5", "dctdp-uniform-0.5", "lsq-average-16"),
     ("dctdp-official-0.5", "dctdp-0.5", "lsq"),
