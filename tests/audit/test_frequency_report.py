@@ -258,6 +258,20 @@ def test_paired_draws_settle_what_two_intervals_leave_open() -> None:
     assert float(gap["high"]) < 0
 
 
+def test_a_rate_is_compared_with_one_measured_alike() -> None:
+    rates = {("at most", False): 0.5, ("at most", True): 0.7, ("nearest", False): 0.6, ("nearest", True): 0.8}
+    row = {"set": "ijb-b", "protocol": "ijb", "noise": True, "far_target": 1e-4, "low": None, "high": None}
+    rgb, other = model("rgb", kind="rgb", accuracy=None), model("l", accuracy=None)
+    for data, more in ((rgb, 0.0), (other, 0.1)):
+        data["evaluation"] = [
+            row | {"rule": rule, "flip": flip, "tar": tar + more} for (rule, flip), tar in rates.items()
+        ]
+    rgb["evaluation"].pop()
+    lines = csv.DictReader(io.StringIO(rows_csv([of(rgb), of(other)])))
+    gaps = [float(line["value"]) for line in lines if line["metric"] == "tar more than RGB ArcFace"]
+    assert gaps == pytest.approx([0.1, 0.1, 0.1])
+
+
 def test_noise_put_on_afterwards_is_no_training_under_noise() -> None:
     learned, equal = model("l", accuracy=0.8), model("e", config={"budgets": "uniform"}, accuracy=0.75)
     put_on = model("p", config={"budgets": "uniform"}, accuracy=0.2)

@@ -14,6 +14,7 @@ from faceblind.frequency.record import RECORD, SCHEMA, read_json
 
 _FORMATS: Final = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 _LARGEST: Final = 8 << 20
+_ALIKE: Final = ("set", "protocol", "flip", "far_target", "rule")
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,17 @@ class Model:
         """Return what a constant image reaches."""
         return interval_of((self.data.get("floor") or {}).get(metric))
 
-    def evaluated(self, name: str, protocol: str, far: float | None = None) -> Mapping[str, Any] | None:
-        """Return the row of a set, a protocol and a FAR, with the noise that its release has; None where not measured."""
-        for row in self.rows("evaluation"):
-            meant = row["noise"] or self.kind == "rgb" or self.variant == "clean"
-            if (row["set"], row["protocol"], row.get("far_target")) == (name, protocol, far) and meant:
-                return row
-        return None
+    def evaluated(self, name: str, protocol: str) -> Mapping[str, Any] | None:
+        """Return the first row of a set and a protocol, with the noise that its release has; None where not measured."""
+        return next((row for row in self._meant() if (row["set"], row["protocol"]) == (name, protocol)), None)
+
+    def like(self, other: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the row that was measured as another model's row was: set, protocol, flip, FAR and rule; None without one."""
+        return next((row for row in self._meant() if all(row.get(key) == other.get(key) for key in _ALIKE)), None)
+
+    def _meant(self) -> list[Mapping[str, Any]]:
+        """Return the rows with the noise that the release has."""
+        return [r for r in self.rows("evaluation") if r["noise"] or self.kind == "rgb" or self.variant == "clean"]
 
     def accuracy(self, name: str, protocol: str) -> Interval | None:
         """Return accuracy or the like on a set, as a share, with the noise that its release has."""

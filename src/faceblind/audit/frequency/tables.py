@@ -271,9 +271,7 @@ def rows_csv(models: Sequence[Model]) -> str:
     plain = pick(models, "rgb", head="arcface")
     for model in models:
         for row in model.rows("evaluation"):
-            same = (
-                None if plain in (None, model) else plain.evaluated(row["set"], row["protocol"], row.get("far_target"))
-            )
+            same = None if plain in (None, model) else plain.like(row)
             detail = f"{row['protocol']}, noise {'on' if row['noise'] else 'off'}"
             if row.get("far_target") is not None:
                 detail += f", FAR {row['far_target']:g}"
