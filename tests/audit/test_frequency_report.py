@@ -272,6 +272,15 @@ def test_a_rate_is_compared_with_one_measured_alike() -> None:
     assert gaps == pytest.approx([0.1, 0.1, 0.1])
 
 
+def test_accuracy_is_of_one_release_where_flips_were_measured_too() -> None:
+    flipped, plain = model("l", accuracy=0.9), model("p", accuracy=0.8)
+    flipped["evaluation"][0]["flip"] = True
+    assert MEASURE.of(of(flipped)).value == 0.9
+    flipped["evaluation"] += plain["evaluation"]
+    assert MEASURE.of(of(flipped)).value == 0.8
+    assert MEASURE.difference(of(flipped), of(plain)).value == 0
+
+
 def test_noise_put_on_afterwards_is_no_training_under_noise() -> None:
     learned, equal = model("l", accuracy=0.8), model("e", config={"budgets": "uniform"}, accuracy=0.75)
     put_on = model("p", config={"budgets": "uniform"}, accuracy=0.2)

@@ -121,8 +121,9 @@ class Model:
         return interval_of((self.data.get("floor") or {}).get(metric))
 
     def evaluated(self, name: str, protocol: str) -> Mapping[str, Any] | None:
-        """Return the first row of a set and a protocol, with the noise that its release has; None where not measured."""
-        return next((row for row in self._meant() if (row["set"], row["protocol"]) == (name, protocol)), None)
+        """Return the row of a set and a protocol, with the noise that its release has, rather without flip; None without one."""
+        rows = sorted(self._meant(), key=lambda row: bool(row.get("flip")))
+        return next((row for row in rows if (row["set"], row["protocol"]) == (name, protocol)), None)
 
     def like(self, other: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the row that was measured as another model's row was: set, protocol, flip, FAR and rule; None without one."""
