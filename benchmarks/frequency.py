@@ -156,7 +156,7 @@ def main() -> None:
     if given.stage == "record":
         record(
             "DCTDP on real faces",
-            f"IR-18 of width 16 on 64 x 64 faces, {EPOCHS} epochs, seed {SEED}, one run each.\n\n{tables(given.out, list(VARIANTS))}",
+            f"IR-18 of width 16 on 64 x 64 faces, {EPOCHS} epochs, seed {SEED} (2 where it is trained again).\n\n{tables(given.out, list(VARIANTS))}",
         )
         return
     step, made = ("one", "training.json") if given.stage == "train" else ("measure-one", "attacks.json")

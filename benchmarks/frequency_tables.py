@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from faceblind.frequency.evaluation.draws import Draws, compared
+from faceblind.frequency.evaluation.draws import Draws, compared, paired
 from faceblind.measure import holm
+from faceblind.measure.paired import PairedDifference
 
 IN_FULL = ("dctdp-0.5", "dctdp-official-0.5")
 """Variants whose attacks are all listed."""
@@ -62,9 +63,7 @@ def tables(out: Path, names: list[str]) -> str:
     ]
     for name, model in found.items():
         log = json.loads((out / name / "training.json").read_text())["log"]
-        rows = model["evaluation"]
-        ten = next((r for r in rows if r["protocol"] == "tenfold"), None)
-        tar = next((r for r in rows if r["protocol"] == "people" and r["far_target"] == 1e-2), None)
+        ten, tar = row_of(model, "tenfold", None), row_of(model, "people", 1e-2)
         attacks = [a for a in model.get("attacks", []) if "true photograph" not in a["holds"]]
         best = max(attacks, key=lambda a: a["psnr"]["mean"], default=None)
         reid = max((a for a in attacks if a["reid"]), key=lambda a: a["reid"]["tar"], default=None)
@@ -74,14 +73,14 @@ def tables(out: Path, names: list[str]) -> str:
             interval(ten, "accuracy") if ten else "not measured",
             interval(tar, "tar") if tar else "not measured",
             best["attack"] if best else "not measured",
-            f"{best['psnr']['mean']:.1f} ({best['psnr']['low']:.1f} to {best['psnr']['high']:.1f})" if best else "",
+            decibels(best["psnr"]) if best else "",
             f"{model['floor']['psnr']['mean']:.1f}" if best else "",
             f"{interval(reid['reid'], 'tar')} ({reid['attack']}; chance {reid['reid']['null']['tar']:.1%})"
             if reid
             else "",
             interval(reid["reid"]["original"], "tar") if reid else "",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(*cells))
     lines += ["", *difference_lines(found)]
     lines += ["", *recovered_lines(found)]
     lines += ["", *linkage_lines(found)]
@@ -97,11 +96,8 @@ def tables(out: Path, names: list[str]) -> str:
             "|---|---|---|---|---|",
         ]
         for a in model["attacks"]:
-            psnr, sim = a["psnr"], a["similarity"]
-            lines.append(
-                f"| {a['title']} | {psnr['mean']:.1f} ({psnr['low']:.1f} to {psnr['high']:.1f}) | {a['ssim']['mean']:.2f} | "
-                f"{sim['mean']:.2f} | {interval(a['reid'], 'tar')} |"
-            )
+            quality = (f"{a[metric]['mean']:.2f}" for metric in ("ssim", "similarity"))
+            lines.append(line(a["title"], decibels(a["psnr"]), *quality, interval(a["reid"], "tar")))
     return "\n".join(lines)
 
 
@@ -109,16 +105,13 @@ def difference_lines(found: dict[str, dict]) -> list[str]:
     """Return how variants differ on the same people, draw by draw; p-values two-sided, Holm's correction over the table."""
     made, p_values = [], []
     for first, second, what in QUESTIONS:
-        if not {name for both in (first, second) for name in runs_of(both)} <= found.keys():
+        tens = [mean_of(found, name, "tenfold", None) for name in (first, second)]
+        rates = [mean_of(found, name, "people", 1e-2) for name in (first, second)]
+        if None in (*tens, *rates):
             continue
-        pairs = []
-        for protocol, far in (("tenfold", None), ("people", 1e-2)):
-            rows = [mean_of([row_of(found[name], protocol, far) for name in runs_of(both)]) for both in (first, second)]
-            pairs += [compared(*rows), compared(*rows[::-1])] if None not in rows else [None]
-        if None not in pairs:
-            accuracy, _, tar, turned = pairs
-            made.append((first, second, what, accuracy, tar))
-            p_values.append(min(1.0, 2 * min(tar.p_value, turned.p_value)))
+        accuracy, tar, turned = paired(*tens), paired(*rates), paired(*rates[::-1])
+        made.append((what, first, second, points(accuracy), points(tar)))
+        p_values.append(min(1.0, 2 * min(tar.p_value, turned.p_value)))
     adjusted = holm(p_values).adjusted if made else ()
     lines = [
         "Differences in paired draws of the same people, in points; p of the TAR, Holm's correction over the table:",
@@ -126,10 +119,7 @@ def difference_lines(found: dict[str, dict]) -> list[str]:
         "| what differs | first | second | 10-fold accuracy | TAR at FAR 1e-2 | p |",
         "|---|---|---|---|---|---|",
     ]
-    for (first, second, what, accuracy, tar), p in zip(made, adjusted, strict=True):
-        cells = [f"{100 * d.difference:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})" for d in (accuracy, tar)]
-        lines.append("| " + " | ".join([what, first, second, *cells, f"{p:.3f}"]) + " |")
-    return lines
+    return lines + [line(*cells, f"{p:.3f}") for cells, p in zip(made, adjusted, strict=True)]
 
 
 def runs_of(name: str) -> list[str]:
@@ -138,18 +128,18 @@ def runs_of(name: str) -> list[str]:
     return [one, f"{one}-again"] if again else [name]
 
 
-def mean_of(rows: list[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the mean of runs within each draw of people."""
-    if None in rows:
+def mean_of(found: dict[str, dict], name: str, protocol: str, far: float | None) -> Draws | None:
+    """Return the mean of a name's runs within each draw of people; None where one was not measured."""
+    rows = [row_of(found.get(run, {"evaluation": []}), protocol, far) for run in runs_of(name)]
+    if not all(row and row.get("draws") for row in rows):
         return None
     draws = [Draws.from_dict(row["draws"]) for row in rows]
-    mean = Draws(
+    return Draws(
         float(np.mean([d.base for d in draws])),
         min(d.people for d in draws),
         np.mean([d.values for d in draws], axis=0),
         draws[0].of,
     )
-    return {"draws": mean.to_dict()}
 
 
 def recovered_lines(found: dict[str, dict]) -> list[str]:
@@ -167,15 +157,13 @@ def recovered_lines(found: dict[str, dict]) -> list[str]:
         ]
         gap = compared(*rows) if None not in rows else None
         if gap is not None:
-            shown = f"{100 * gap.difference:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
-            lines.append(f"| {attack} | {first} | {second} | {shown} |")
+            lines.append(line(attack, first, second, points(gap)))
     return lines
 
 
 def row_of(model: dict, protocol: str, far: float | None) -> dict[str, Any] | None:
     """Return what was measured of the test people by a protocol at a FAR."""
-    rows = model["evaluation"]
-    return next((r for r in rows if r["protocol"] == protocol and r.get("far_target") == far and r.get("draws")), None)
+    return next((r for r in model["evaluation"] if (r["protocol"], r.get("far_target")) == (protocol, far)), None)
 
 
 def attack_lines(found: dict[str, dict]) -> list[str]:
@@ -201,7 +189,7 @@ def attack_lines(found: dict[str, dict]) -> list[str]:
             row = by_name.get(attack)
             cells.append(f"{row['psnr']['mean']:.1f}; {interval(row['reid'], 'tar')}" if row else "")
         if by_name:
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(line(*cells))
     return lines
 
 
@@ -224,10 +212,25 @@ def linkage_lines(found: dict[str, dict]) -> list[str]:
                     f"{interval(best, 'tar')} ({best['attacker']}; {best['null']['tar']:.1%})" if best else "no noise"
                 )
         if rows:
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(line(*cells))
     return lines
 
 
 def interval(row, key: str) -> str:
     """Say a rate with its interval."""
     return f"{row[key]:.1%} ({row['low']:.1%} to {row['high']:.1%})"
+
+
+def decibels(row: dict[str, float]) -> str:
+    """Say a PSNR with its interval."""
+    return f"{row['mean']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
+
+
+def points(gap: PairedDifference) -> str:
+    """Say a difference of two rates with its interval, in points."""
+    return f"{100 * gap.difference:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
+
+
+def line(*cells: str) -> str:
+    """Return a line of a table."""
+    return "| " + " | ".join(cells) + " |"

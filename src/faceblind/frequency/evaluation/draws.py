@@ -76,7 +76,11 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> PairedDifference | N
     """Compare the rates of two rows of an evaluation; None where their draws are not of the same people, or are not kept."""
     if not a.get("draws") or not b.get("draws"):
         return None
-    one, other = Draws.from_dict(a["draws"]), Draws.from_dict(b["draws"])
+    return paired(Draws.from_dict(a["draws"]), Draws.from_dict(b["draws"]))
+
+
+def paired(one: Draws, other: Draws) -> PairedDifference | None:
+    """Compare two rates; None where their draws are not of the same people."""
     if one.of != other.of or one.values.shape != other.values.shape:
         return None
     return paired_difference(one.base, one.values, other.base, other.values, min(one.people, other.people))
